@@ -8,7 +8,7 @@ processes that only read files stay small. Import the module you need:
 from typing import TYPE_CHECKING
 
 from bert_tf.errors import TrainingError, UserError
-from bert_tf.runtime import keras_classes
+from bert_tf.runtime import keras_import
 
 if TYPE_CHECKING:
     import os
@@ -51,7 +51,7 @@ __all__ = [
     "load",
     "pretrain",
 ]
-keras_classes.register()
+keras_import.register_classes()
 
 
 def load(

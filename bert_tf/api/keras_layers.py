@@ -18,10 +18,10 @@ from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_tokenizer_files, write_tokenizer_files
 from bert_tf.errors import UserError
-from bert_tf.model import encoders
+from bert_tf.model import base_encoder
 from bert_tf.model.inputs import IDS_OF_HUB, MASK_OF_HUB, TYPES_OF_HUB
 from bert_tf.model.layers import config_of
-from bert_tf.runtime import kept_files
+from bert_tf.runtime import files
 from bert_tf.text.tokenizer import Tokenizer, create_tokenizer, pack
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class PreprocessingLayer(keras.layers.Layer):
         found = read_tokenizer_files(folder)
         if found["vocabulary"] is None:
             return
-        self._write_files = functools.partial(kept_files.write, content=kept_files.read(folder))
+        self._write_files = functools.partial(files.write_folder, content=files.read_folder(folder))
         self.tokenizer = create_tokenizer(
             found["vocabulary"], found["lower_case"] is not False, special_tokens_in_strings=found["special_tokens"]
         )
@@ -143,7 +143,7 @@ class EncoderLayer(keras.layers.Layer):
         super().__init__(**options)
         self.encoder: BaseEncoder
         if source is None and config is not None:
-            self.encoder = encoders.create(config_of(config), dtype=self.dtype_policy)
+            self.encoder = base_encoder.create_encoder(config_of(config), dtype=self.dtype_policy)
         elif source is None or config is not None:
             raise UserError("EncoderLayer needs a path or a loaded model, or the configuration of a new encoder.")
         elif isinstance(source, Bert):

@@ -9,13 +9,14 @@ from typing import Any
 from bert_tf import heads
 from bert_tf.api import texts as given_texts
 from bert_tf.api.texts import is_frame, is_missing
-from bert_tf.data import bad_rows, conll_files
+from bert_tf.data import conll_files
 from bert_tf.data.examples import label_columns, label_of
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.recipes.finetuning import starting_point, sweep, table_choice
 from bert_tf.runtime import atomic_files, files, plugins, terminal
 from bert_tf.runtime.files import make_folder
+from bert_tf.tasks import labelled_rows
 from bert_tf.tasks.task_options import TagOptions, of_task
 from bert_tf.training.run_directory import RunFolder, next_free
 
@@ -100,7 +101,7 @@ def _complete(
             reasons.append(f"row {number} has no {'label' if is_unlabelled else 'text'}")
         else:
             yield row
-    bad_rows.report(called, reasons, stops=stops)
+    labelled_rows.report_bad(called, reasons, stops=stops)
     if len(reasons) == number + 1:
         raise UserError(f"No row of {called} has a text and a label.")
 

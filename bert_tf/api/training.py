@@ -13,7 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes import finetune as finetune_recipe
 from bert_tf.recipes import pretrain as pretrain_recipe
 from bert_tf.recipes.finetuning import table_choice
-from bert_tf.runtime import notebook
+from bert_tf.runtime import terminal
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
 
@@ -63,7 +63,7 @@ def fine_tune(
     label_name = None if label is None else str(label)
     values: dict[str, Any] = {}
     called: dict[str, str] = {}  # {path: its name in messages}
-    with notebook.plain_warnings(), python_words.spoken(called):
+    with terminal.plain_warnings(), python_words.spoken(called):
         for (flag, title), each in zip(GIVEN.items(), (data, eval_data), strict=True):
             if isinstance(each, str | os.PathLike):
                 values[flag] = os.fspath(each)
@@ -110,7 +110,7 @@ def pretrain(
         source = os.path.join(folder, TEXTS)
     values = {"input_file": source, "output_dir": folder, **options}
     given = pretrain_recipe.Flags.of_program(values)
-    with given.trusting(), calling(callbacks), notebook.plain_warnings(), python_words.spoken():
+    with given.trusting(), calling(callbacks), terminal.plain_warnings(), python_words.spoken():
         if texts is not None:
             rows = enumerate(given_texts.elements(texts, "texts"))
             lines = ({"text": given_texts.as_text(each, f"Text {number}")} for number, each in rows)

@@ -15,7 +15,7 @@ import numpy as np
 
 from bert_tf.checkpoints import tensorflow_weights
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import files, machine_memory
+from bert_tf.runtime import files, machine
 from bert_tf.runtime.json_files import parse
 from bert_tf.runtime.settings import TEXT, Settings, read_settings
 
@@ -124,7 +124,7 @@ def _read_entries(path: str, wanted: tuple[str, ...]) -> dict[str, bytes]:
             length = file.seek(0, os.SEEK_END)
             if any(each.compress_size > length or each.file_size > DEFLATE * each.compress_size for each in chosen):
                 raise ValueError("the sizes of its entries do not fit its bytes")
-            size, (total, _) = sum(each.file_size for each in chosen), machine_memory.machine_memory()
+            size, (total, _) = sum(each.file_size for each in chosen), machine.memory()
             if size > total:
                 raise UserError(
                     f"{path} describes {size:,} bytes, and this machine has {total:,} bytes of memory: it is damaged, "

@@ -6,18 +6,15 @@ A command imports TensorFlow only when it runs, so that --help and usage errors 
 import argparse
 import itertools
 import logging
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 import bert_tf
-from bert_tf.cli import recipe_flags
-from bert_tf.config import entry_point, segments
-from bert_tf.errors import UserError, describe_failure, meant
-from bert_tf.runtime import plugins, process, stop_signals, tensorflow_startup, terminal
+from bert_tf.config import entry_point, flag_parsers, segments
+from bert_tf.errors import UserError, meant
+from bert_tf.runtime import plugins, tensorflow_startup, terminal
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -29,32 +26,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     tensorflow_startup.silence()
     terminal.protect()
-    try:
-        with stop_signals.raised("bert-tf"):
-            _run(list(sys.argv[1:] if arguments is None else arguments))
-            sys.stdout.flush()
-    except UserError as error:
-        return _fail(error, error.exit_code)
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python's flush at exit would fail
-        return process.PIPE_CLOSED
-    except KeyboardInterrupt as interrupt:
-        number = interrupt.args[0] if interrupt.args else signal.SIGINT
-        return _fail("interrupted; no partial files were left.", 128 + number)
-    except Exception as error:
-        failure = describe_failure(error, memory="lower batch_size, or add memory")
-        if failure is None:
-            raise
-        return _fail(*failure)
-    return 0
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return _fail(
+        *entry_point.outcome(
+            lambda: _run(words),
+            "bert-tf",
+            memory="lower batch_size, or add memory",
+            interrupted="interrupted; no partial files were left.",
+        )
+    )
+
+
+def is_recipe(command: ModuleType) -> bool:
+    """Returns whether a command runs a recipe: absl parses its flags, as in the repository's run_*.py scripts."""
+    return hasattr(command, "Flags")
 
 
 def _run(words: list[str]) -> None:
     command = None
     if words and not words[0].startswith("-"):
         command = plugins.member(COMMANDS, words[0], kind="command")
-        if recipe_flags.is_recipe(command):
-            recipe_flags.run(command, words)
+        if is_recipe(command):
+            sys.argv = ["bert-tf", *words]  # shown in error messages, --help and run.json
+            entry_point.run(command.Flags, command.main, words[1:], command.__doc__)
             return
     handler = logging.StreamHandler()
     handler.setFormatter(terminal.Formatter())
@@ -109,14 +103,15 @@ def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentPars
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if module and recipe_flags.is_recipe(module):
-            recipe_flags.add_arguments(command, module.Flags)
+        if module and is_recipe(module):
+            flag_parsers.add_arguments(command, module.Flags)
         elif module:
             module.add_arguments(command)
             command.set_defaults(run=module.run)
     return top
 
 
-def _fail(message: object, code: int) -> int:
-    print(terminal.printable(f"bert-tf: {message}"), file=sys.stderr, flush=True)
+def _fail(message: str, code: int) -> int:
+    if message:
+        print(terminal.printable(f"bert-tf: {message}"), file=sys.stderr, flush=True)
     return code

@@ -12,8 +12,7 @@ from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.errors import UserError, leave_out
 from bert_tf.export import opening
 from bert_tf.export.opening import AUTO, CHOICES, TENSORFLOW
-from bert_tf.export.predictor import Predictor
-from bert_tf.runtime import accelerators, process, tensorflow_startup, xla_options
+from bert_tf.runtime import machine, process, tensorflow_startup
 from bert_tf.text import special_tokens, vocabulary
 
 
@@ -59,17 +58,17 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="multiply float32 in TF32 on GPUs: several times as fast, with 10 bits of mantissa",
     )
-    parser.add_argument("--xla_cache", default=xla_options.DEFAULT_CACHE, metavar="FOLDER", help=XLA_CACHE_HELP)
+    parser.add_argument("--xla_cache", default=process.DEFAULT_CACHE, metavar="FOLDER", help=XLA_CACHE_HELP)
 
 
 def set_up(arguments: argparse.Namespace) -> None:
     """Sets up a process for inference only, before TensorFlow is imported."""
     process.assume_frozen_weights()
     if arguments.gpu_memory_growth:
-        accelerators.grow_memory()
+        machine.grow_memory()
     if arguments.tf32:
         tensorflow_startup.allow_tf32()
-    xla_options.set_up(arguments.xla_cache)
+    process.set_up_xla(arguments.xla_cache)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -96,11 +95,6 @@ def say_engine(arguments: argparse.Namespace, name: str) -> None:
     """Prints the engine in use, if the flag does not name one."""
     if arguments.engine == AUTO and name != TENSORFLOW:
         print(f"Runs on {name}; --engine={TENSORFLOW} uses TensorFlow.", file=sys.stderr)
-
-
-def load_engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
-    """The export on the engine from the flag, see `chosen_engine`; None for TensorFlow."""
-    return opening.load(folder, chosen_engine(arguments, folder))
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:

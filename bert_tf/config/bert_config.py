@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from bert_tf.config.encoder_traits import EncoderTraits, traits
 from bert_tf.errors import UserError, leave_out
-from bert_tf.runtime import atomic_files, json_files, machine_memory, plugins
+from bert_tf.runtime import atomic_files, json_files, machine, plugins
 from bert_tf.runtime.settings import FLAG, TEXT, Kind, check, is_number, number, one_of, whole
 
 # Layers and hidden size of the published models (google-research/bert README).
@@ -183,7 +183,7 @@ class BertConfig:
 
     def check_room_for_weights(self) -> None:
         """Raises UserError if the weights, in float32, need more memory than the machine has."""
-        required, (total, _) = 4 * self.num_weights, machine_memory.machine_memory()
+        required, (total, _) = 4 * self.num_weights, machine.memory()
         if required > total:
             raise UserError(
                 f"A model of this configuration has {self.num_weights:,} weights, which need "
@@ -250,10 +250,10 @@ class BertConfig:
             raise UserError(f"{source}: {error}") from None
 
     @classmethod
-    def from_json_file(cls, path: str | os.PathLike[str], *, gelu: str = "gelu_tanh") -> Self:
+    def from_json_file(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a `bert_config.json`; see `from_dict`."""
         values = json_files.require_json(path, "a BERT configuration such as bert_config.json")
-        return cls.from_dict(values, gelu=gelu, source=os.fspath(path))
+        return cls.from_dict(values, source=os.fspath(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as a plain dictionary."""

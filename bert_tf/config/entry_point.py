@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from absl import app
@@ -109,8 +109,8 @@ def _print_help(kind: type[Options], arguments: Sequence[str], description: str)
     lines += ["", "--helpfull shows absl's own flags too, such as --flagfile."]
     try:
         print(*lines, sep="\n", flush=True)
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
+    except BrokenPipeError:
+        process.drop_output()
 
 
 def help_groups(kind: type[Options]) -> dict[str, list[str]]:
@@ -146,17 +146,14 @@ def _help_of(name: str, text: str, kind: type[Options]) -> str:
     else:
         spelled = f"--{name}={VALUE_NAMES.get(known.parser.flag_type(), 'TEXT')}"
     value = str(known.value).lower() if isinstance(known.value, bool) else known.value
-    value = next((word for word, number in _words_of(known).items() if number == value), value)
+    words = known.parser.words if isinstance(known.parser, NumberOrWord) else {}
+    value = next((word for word, number in words.items() if number == value), value)
     defaults = [] if value in (None, "") else [f"default: {value}"]
     if name in kind.WITH_POSITIONAL:
         defaults.append(f"with only {kind.POSITIONAL.upper()}: {kind.WITH_POSITIONAL[name]}")
     text += f" ({'; '.join(defaults)})" if defaults else ""
     lines = textwrap.wrap(text, HELP_WIDTH, initial_indent=HELP_INDENT, subsequent_indent=HELP_INDENT)
     return "\n".join([f"  {spelled}", *lines])
-
-
-def _words_of(known: Any) -> Mapping[str, float]:
-    return known.parser.words if isinstance(known.parser, NumberOrWord) else {}
 
 
 def _set_up_logging() -> None:
@@ -172,26 +169,44 @@ def _set_up_logging() -> None:
 
 def _call(kind: type[Kind], main: Callable[[Kind], None]) -> None:
     """Runs `main`; user and machine errors end as one line, a bug as a traceback."""
+
+    def call() -> None:
+        options = read(kind)
+        tensorflow_startup.check_installed()
+        with options.trusting():
+            main(options)
+
+    again = "{reason}; run the same command again to continue."
+    message, code = outcome(call, _program(), memory=MORE_MEMORY, interrupted=again)
+    if code:
+        _fail(message, code)
+
+
+def outcome(call: Callable[[], None], program: str, *, memory: str, interrupted: str) -> tuple[str, int]:
+    """Calls a function; returns the message (may be "") and the exit code for user and machine errors, else ("", 0).
+
+    A bug raises its exception. program: see `stop_signals.raised`. memory: what to do if memory ran out. interrupted:
+    the message after a stop signal, with a placeholder {reason}.
+    """
     try:
-        with stop_signals.raised(_program()):
-            options = read(kind)
-            tensorflow_startup.check_installed()
-            with options.trusting():
-                main(options)
+        with stop_signals.raised(program):
+            call()
+            sys.stdout.flush()
     except UserError as error:
-        _fail(str(error), error.exit_code)
+        return str(error), error.exit_code
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         reason = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
-        _fail(f"{reason}; run the same command again to continue.", 128 + number)
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
-        sys.exit(process.PIPE_CLOSED)
+        return interrupted.format(reason=reason), 128 + number
+    except BrokenPipeError:
+        process.drop_output()
+        return "", process.PIPE_CLOSED
     except Exception as error:
-        failure = describe_failure(error, memory=MORE_MEMORY)
+        failure = describe_failure(error, memory=memory)
         if failure is None:
             raise
-        _fail(*failure)
+        return failure
+    return "", 0
 
 
 def _parse(positional: str | None, arguments: list[str]) -> list[str]:
@@ -242,8 +257,9 @@ def as_flags(text: str, names: Collection[str]) -> str:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    message = as_flags(message, list(absl_flags.FLAGS))
-    print(terminal.printable(f"{_program()}: {message}"), file=sys.stderr, flush=True)
+    if message:
+        message = as_flags(message, list(absl_flags.FLAGS))
+        print(terminal.printable(f"{_program()}: {message}"), file=sys.stderr, flush=True)
     sys.exit(code)
 
 

@@ -1,13 +1,16 @@
-"""Parsers for flags with choices, and for finite numbers or words that represent them."""
+"""Flags of dataclasses for absl and argparse: parsers for choices, and for finite numbers or words for them."""
 
+import argparse
 import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from absl import flags as absl_flags
 
-from bert_tf.config.options import choices_of
+from bert_tf.config.options import choices_of, fields_of
 from bert_tf.runtime import plugins
+
+BOOLEANS = ("true", "false")  # of argparse
 
 
 def comma_separated(text: str | None) -> list[str]:
@@ -96,3 +99,19 @@ def positive(value: str) -> float:
     if number <= 0:
         raise ValueError(f"{value} is not above 0.")
     return number
+
+
+def add_arguments(parser: argparse.ArgumentParser, kind: type, names: Collection[str] | None = None) -> None:
+    """Adds the flags of a dataclass, or only those in `names`, to a command's parser; booleans are BOOLEANS."""
+    for name, field in fields_of(kind).items():
+        if names is not None and name not in names:
+            continue
+        is_word, help = field.type is bool, field.metadata["help"].replace("%", "%%")
+        default = str(field.default).lower() if is_word else field.default
+        parser.add_argument(
+            f"--{name}",
+            type=field.type if field.type in (int, float) else str,
+            default=default,
+            choices=BOOLEANS if is_word else choices_of(field.metadata) or None,
+            help=help if default in ("", None) else f"{help.partition(' Default:')[0]} ({default})",
+        )

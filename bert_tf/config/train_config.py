@@ -5,7 +5,7 @@ import math
 
 from bert_tf.config.options import COUNT, NOT_NEGATIVE, PART, POSITIVE, SHARE, Group, Range, flag
 from bert_tf.errors import UserError
-from bert_tf.runtime.process import MAX_SEED
+from bert_tf.runtime.settings import MAX_SEED
 
 JIT_CHOICES = ("auto", "true", "false")
 ALL_REDUCE_PRECISIONS = ("float32", "bfloat16")

@@ -1,5 +1,7 @@
 """Example: one row of a labeled table, for tasks on whole texts. Free of TensorFlow."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +10,7 @@ from bert_tf.data import tables
 from bert_tf.errors import UserError
 
 HOLDS, HOLDS_NOT = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")  # values in a multi-label column
+MAX_NAMED = 12  # labels named in an error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,3 +101,28 @@ def read(
             raise UserError(f"In {location} a text is {values!r}; expected strings in {', '.join(texts)}.")
         examples.append(Example(example_id, values, label_of(label, row), location))
     return examples
+
+
+def label_text(label: Any) -> str | None:
+    """A label of any table as stripped text: 1, 1.0 and "1" of JSON are one label, true is "true"; None stays None."""
+    if isinstance(label, bool):
+        return str(label).lower()
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    return label if label is None else str(label).strip()
+
+
+def single_label(example: Example) -> str | None:
+    """The label of an example as text; UserError if it is a list or an object, as JSON allows."""
+    if isinstance(example.label, list | dict):
+        raise UserError(
+            f"In {example.location} the label is {example.label!r}; expected one text or number. Several labels of an "
+            "example need label_type=multi_label."
+        )
+    return label_text(example.label)
+
+
+def first_labels(labels: Sequence[str]) -> str:
+    """The first few labels, for an error."""
+    more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
+    return ", ".join(labels[:MAX_NAMED]) + more

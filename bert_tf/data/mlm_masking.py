@@ -63,7 +63,8 @@ def mask_tokens(
     token_ids, seeds = tf.convert_to_tensor(token_ids, tf.int32), as_uint64(seeds)
     candidate = (token_ids != cls_id) & (token_ids != sep_id) & (token_ids != pad_id)  # [B, T]
     lengths = tf.math.count_nonzero(token_ids != pad_id, 1, dtype=tf.int32)  # [B]
-    targets = num_to_mask(lengths, masked_lm_prob, max_predictions_per_seq)
+    share = tf.round(tf.cast(lengths, tf.float64) * tf.constant(masked_lm_prob, tf.float64))  # halves become even
+    targets = tf.minimum(max_predictions_per_seq, tf.maximum(1, tf.cast(share, tf.int32)))
     continues = None
     if whole_word or max_span_words > 1:
         continues = tf.gather(tf.constant(is_continuation), token_ids)
@@ -81,12 +82,6 @@ def mask_tokens(
         "masked_lm_ids": labels,
         "masked_lm_weights": weights,
     }
-
-
-def num_to_mask(lengths: tf.Tensor, masked_lm_prob: float, max_predictions_per_seq: int) -> tf.Tensor:
-    """Lengths int32 [B] (specials included) -> number of tokens to mask, int32 [B]; halves are rounded to even."""
-    share = tf.round(tf.cast(lengths, tf.float64) * tf.constant(masked_lm_prob, tf.float64))
-    return tf.minimum(max_predictions_per_seq, tf.maximum(1, tf.cast(share, tf.int32)))
 
 
 def select_greedily(sizes: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
@@ -113,21 +108,18 @@ def select_greedily(sizes: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
 
 
 def _groups(candidate: tf.Tensor, seeds: tf.Tensor, continues: tf.Tensor | None, max_span_words: int) -> tf.Tensor:
-    """The group number of each position within its text, int32 [B, T]: -1 before the first group."""
-    starts = candidate if continues is None else _word_starts(candidate, continues)
-    if max_span_words > 1:
-        starts = _span_starts(starts, candidate, seeds, max_span_words)
-    return tf.cumsum(tf.cast(starts, tf.int32), 1) - 1
-
-
-def _word_starts(candidate: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
-    """Starts of words, bool [B, T].
+    """The group number of each position within its text, int32 [B, T]: -1 before the first group.
 
     As in the original, a token that continues a word joins the last candidate before it, even across a [SEP]; without
     one, it begins a word.
     """
-    seen = tf.cumsum(tf.cast(candidate, tf.int32), 1, exclusive=True)
-    return candidate & (~continues | (seen == 0))
+    starts = candidate
+    if continues is not None:
+        seen = tf.cumsum(tf.cast(candidate, tf.int32), 1, exclusive=True)
+        starts &= ~continues | (seen == 0)
+    if max_span_words > 1:
+        starts = _span_starts(starts, candidate, seeds, max_span_words)
+    return tf.cumsum(tf.cast(starts, tf.int32), 1) - 1
 
 
 def _span_starts(starts: tf.Tensor, candidate: tf.Tensor, seeds: tf.Tensor, max_span_words: int) -> tf.Tensor:

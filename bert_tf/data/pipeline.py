@@ -109,11 +109,8 @@ def indexed_batches(
     dataset = batch_indices(count, size, seed=seed, lengths=lengths)
     dataset = dataset.map(no_autograph(make_batch), num_parallel_calls=2, deterministic=True)
     static = {name: [size * rows, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
-
-    def with_static_shapes(batch: dict[str, Any]) -> dict[str, Any]:
-        return {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()}
-
-    return dataset.map(no_autograph(with_static_shapes)).prefetch(2)
+    with_shapes = no_autograph(lambda batch: {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()})
+    return dataset.map(with_shapes).prefetch(2)
 
 
 def with_seeds(dataset: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:

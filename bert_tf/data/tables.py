@@ -157,7 +157,8 @@ def _named_rows(
 ) -> Rows:
     for number, fields in rows:
         if columns is None:
-            columns = _parse_header(path, fields)
+            columns = [name.replace("\ufeff", "").strip() for name in fields]
+            table_files.check_different(path, columns)
             continue
         if len(fields) > len(columns) and not any(fields[len(columns) :]):  # empty columns of a spreadsheet
             fields = fields[: len(columns)]
@@ -170,12 +171,6 @@ def _named_rows(
                 f"{place[0].upper()}{place[1:]} has {len(fields)} fields; expected {len(columns)} ({listed(columns)})."
             )
         yield place, dict(zip(columns, fields, strict=True))
-
-
-def _parse_header(path: str, fields: Sequence[str]) -> list[str]:
-    names = [name.replace("\ufeff", "").strip() for name in fields]
-    table_files.check_different(path, names)
-    return names
 
 
 def _objects(path: str, lines: Iterable[str]) -> Rows:

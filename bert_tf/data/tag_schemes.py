@@ -120,7 +120,8 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> tuple[str, list[Positio
     """
     evidence: dict[str, list[Position]] = {sign: [] for sign in ("iob1", "iob2", "bioes", "not bioes")}
     for number, tags in enumerate(sentences):
-        for position, (before, tag, after) in enumerate(_with_neighbors(tags)):
+        padded = [(OUTSIDE, ""), *map(_parse, tags), (OUTSIDE, "")]
+        for position, (before, tag, after) in enumerate(zip(padded, padded[1:], padded[2:], strict=False)):
             for sign in _evidence(before, tag, after):
                 evidence[sign].append((number, position))
     if evidence["bioes"]:
@@ -134,11 +135,6 @@ def _exceptions(evidence: dict[str, list[Position]], scheme: str, other: str, me
     if len(evidence[other]) > MAX_EXCEPTIONS * len(evidence[scheme]):
         raise MixedSchemesError(message, evidence[scheme][0], evidence[other][0])
     return evidence[other]
-
-
-def _with_neighbors(tags: Iterable[str]) -> Iterable[tuple[ParsedTag, ParsedTag, ParsedTag]]:
-    padded = [(OUTSIDE, ""), *map(_parse, tags), (OUTSIDE, "")]
-    return zip(padded, padded[1:], padded[2:], strict=False)
 
 
 def _evidence(before: ParsedTag, tag: ParsedTag, after: ParsedTag) -> Iterator[str]:

@@ -59,7 +59,8 @@ def read(
         raise UserError(
             f"{builder.data_dir} has no {', '.join(sorted(missing))}; there are {', '.join(builder.info.features)}."
         )
-    class_names = _class_names(builder.info.features[label]) if label and named else ()
+    kind = builder.info.features[label] if label and named else None
+    class_names = getattr(getattr(kind, "feature", kind), "names", None) or ()  # of a ClassLabel, or of several
     examples = []
     for number, row in enumerate(_rows(builder, split)):
         example_id = str(json_files.plain(row[id_feature]) if id_feature else number)
@@ -80,11 +81,6 @@ def split_names(name: str, data_dir: str) -> list[str]:
 def feature_names(name: str, data_dir: str) -> list[str]:
     """The names of the features of a dataset; see `read` for arguments and errors."""
     return list(_open_builder(name, data_dir).info.features)
-
-
-def _class_names(feature: Any) -> Sequence[str]:
-    """The names of a ClassLabel, or of a sequence of them; () for other features."""
-    return getattr(getattr(feature, "feature", feature), "names", None) or ()
 
 
 def _label(value: Any, class_names: Sequence[str]) -> Any:

@@ -35,11 +35,6 @@ def enumerate_windows(counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return owners, tf.range(tf.size(owners)) - tf.gather(tf.cumsum(counts, exclusive=True), owners)
 
 
-def window_starts(numbers: tf.Tensor, lengths: tf.Tensor, sizes: tf.Tensor, strides: tf.Tensor) -> tf.Tensor:
-    """Start of the window with each number: every `strides` tokens, the last window ends with its text."""
-    return tf.minimum(numbers * strides, lengths - sizes)
-
-
 def gather_ranges(values: tf.Tensor, starts: tf.Tensor, sizes: tf.Tensor) -> tf.RaggedTensor:
     """values[start : start + size] of each row: values [P], starts and sizes int32 [W] -> ragged [W, (sizes)]."""
     indices = tf.ragged.range(starts, starts + sizes)
@@ -59,9 +54,9 @@ class SegmentWindows(NamedTuple):
     counts: tf.Tensor
 
     def starts(self, texts: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-        """Start of window `numbers` of texts `texts`, int32 of the same shape."""
+        """Start of window `numbers` of texts `texts`, int32 of the same shape; the last window ends with its text."""
         lengths, sizes, strides = (tf.gather(x, texts) for x in self[:3])
-        return window_starts(numbers, lengths, sizes, strides)
+        return tf.minimum(numbers * strides, lengths - sizes)
 
 
 def segment_windows(

@@ -16,7 +16,7 @@ from bert_tf.export.engine_network import FOLDER, INT8, SETTINGS, EngineNetwork,
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_network import SavedNetwork
 from bert_tf.export.text_function import TextFunction
-from bert_tf.runtime import accelerators, json_files
+from bert_tf.runtime import json_files, machine
 from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.host_tokenizer import HostTokenizer, create_host_tokenizer
@@ -120,7 +120,7 @@ def choose(folder: str, engine: str = AUTO) -> str:
                 f"{folder} is a checkpoint: `bert-tf export {folder} TO --engine={engine}` makes an export."
             )
         return engine
-    is_elsewhere = not loaded_model.is_export(folder) or accelerators.are_there()
+    is_elsewhere = not loaded_model.is_export(folder) or machine.has_accelerator()
     found = [] if is_elsewhere else [name for name in available(folder) if not name.endswith(INT8)]
     speeds = settings_of(folder)["seconds"] if found else {}
     installed = [name for name in sorted(found, key=lambda name: speeds.get(name, 0)) if engines.is_installed(name)]

@@ -35,7 +35,7 @@ from bert_tf.export.text_function import DEFAULT
 from bert_tf.heads.base.servable import Servable
 from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
-from bert_tf.runtime import backend, files, machine_memory, tensorflow_startup
+from bert_tf.runtime import backend, files, machine, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.tokenizer import Tokenizer
@@ -176,7 +176,7 @@ def _check_fits(folder: StrPath, model: BertModel) -> None:
     if files.is_remote(folder):
         raise NoEngine("engines read models from disk, not from object stores")
     weights_size = 4 * sum(math.prod(variable.shape) for variable in weights.variables_by_name(model).values())
-    needed, (_, free) = CONVERSION_FACTOR * weights_size, machine_memory.machine_memory()
+    needed, (_, free) = CONVERSION_FACTOR * weights_size, machine.memory()
     if needed > free:
         raise NoEngine(f"converting it needs about {needed / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} are free")
 

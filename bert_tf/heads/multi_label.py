@@ -13,11 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bert_tf.config.train_config import LossSettings
-from bert_tf.data.examples import Example
+from bert_tf.data.examples import Example, first_labels, label_text
 from bert_tf.errors import UserError
-from bert_tf.heads.base.label_head import LabelHead
-from bert_tf.heads.base.label_texts import label_text, shortened
-from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
+from bert_tf.heads.base.label_head import BALANCED, LabelHead, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import confidence, metrics
@@ -111,7 +109,7 @@ class MultiLabel(LabelHead):
                 if label not in self.labels:
                     raise UserError(
                         f"In {example.location} there is the label {label!r}; expected some of "
-                        f"{shortened(self.labels)}, which are the labels of the training data."
+                        f"{first_labels(self.labels)}, which are the labels of the training data."
                     )
                 table[row, self.labels.index(label)] = 1
         return table

@@ -49,13 +49,6 @@ class Regression(TextHead):
         """The numbers, float32 [n]."""
         return numbers(examples)
 
-    def unknown(self, count: int) -> np.ndarray:
-        """Zeros in the shape of `encode`."""
-        return np.zeros(count, np.float32)
-
-    def names(self, predicted: np.ndarray) -> list[str]:
-        return [f"{number:.3f}" for number in predicted]
-
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """Squared error, float32 [B]."""
         return tf.math.squared_difference(outputs["values"], labels)

@@ -74,8 +74,7 @@ def padding_mask(
     text_mask: int32 [B, T], 0 on other positions hidden from all queries.
     """
     hidden = tf.reshape(tf.range(width), [1, 1, 1, -1]) >= tf.reshape(lengths, [-1, 1, 1, 1])
-    hidden = hidden if text_mask is None else hidden | (text_mask[:, None, None, :] == 0)
-    return _bias(hidden | _later(width) if is_causal else hidden, dtype)
+    return _mask(hidden, width, text_mask, is_causal, dtype)
 
 
 def packing_mask(
@@ -91,15 +90,16 @@ def packing_mask(
     text_numbers: [B, T], 1, 2, ... by text, 0 on padding. text_mask: as in `padding_mask`.
     """
     hidden = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]
-    hidden = hidden if text_mask is None else hidden | (text_mask[:, None, None, :] == 0)
-    return _bias(hidden | _later(width) if is_causal else hidden, dtype)
+    return _mask(hidden, width, text_mask, is_causal, dtype)
 
 
-def _bias(hidden: tf.Tensor, dtype: str) -> tf.Tensor:
+def _mask(
+    hidden: tf.Tensor, width: tf.Tensor | int, text_mask: tf.Tensor | None, is_causal: bool, dtype: str
+) -> tf.Tensor:
+    """The mask of hidden keys (last axis), bool [B, 1, 1 or T, T], with those of `text_mask` and later ones."""
+    if text_mask is not None:
+        hidden |= text_mask[:, None, None, :] == 0
+    if is_causal:
+        positions = tf.range(width)
+        hidden |= tf.reshape(positions, [1, 1, 1, -1]) > tf.reshape(positions, [1, 1, -1, 1])
     return tf.cast(hidden, dtype) * tf.cast(MASK_BIAS, dtype)
-
-
-def _later(width: tf.Tensor | int) -> tf.Tensor:
-    """Bool [1, 1, T, T]: whether a key (last axis) comes after the query (third axis)."""
-    positions = tf.range(width)
-    return tf.reshape(positions, [1, 1, 1, -1]) > tf.reshape(positions, [1, 1, -1, 1])

@@ -113,7 +113,12 @@ class BaseEncoder(ConfiguredLayer):
         seed = self.seed_of(seed, training)
         inputs = complete_for(self.config, inputs)
         if "text_mask" in inputs and not self.takes_any_mask:
-            _check_no_gaps(inputs["text_mask"])
+            mask = inputs["text_mask"]  # [B, T]
+            tf.debugging.assert_equal(
+                tf.reduce_max(mask[:, 1:] - mask[:, :-1]) <= 0,
+                True,
+                "The mask has padding before a token, which this encoder cannot skip: begin each row with its text.",
+            )
         return self.encode(
             inputs,
             seed=seed,
@@ -163,10 +168,12 @@ class BaseEncoder(ConfiguredLayer):
             super().load_own_variables(store)
 
 
-def _check_no_gaps(text_mask: tf.Tensor) -> None:
-    """Raises an error, eagerly or when the graph runs, for a mask [B, T] with a zero before a one."""
-    tf.debugging.assert_equal(
-        tf.reduce_max(text_mask[:, 1:] - text_mask[:, :-1]) <= 0,
-        True,
-        "The mask has padding before a token, which this encoder cannot skip: begin each row with its text.",
-    )
+def create_encoder(config: BertConfig, **options: Any) -> BaseEncoder:
+    """Creates the encoder that `config.encoder` names."""
+    return encoder_class(config)(config, **options)
+
+
+def encoder_class(config: BertConfig) -> type[BaseEncoder]:
+    """The class of the encoder that `config.encoder` names."""
+    encoder: type[BaseEncoder] = module_with_layer(config.encoder).Encoder
+    return encoder

@@ -90,10 +90,10 @@ class BatchLayout:
         """Returns whether a gradient will be computed."""
         return self.seed is not None
 
-    def split_heads(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:
-        """Splits [N, parts * D] into `parts` tensors [B, H, T, K]."""
-        size = x.shape[-1] // (parts * self.heads)
-        x = tf.reshape(x, [self.rows, self.width, parts, self.heads, size])
+    def split_heads(self, x: tf.Tensor) -> list[tf.Tensor]:
+        """Splits [N, 3 * D] into three tensors [B, H, T, K]."""
+        size = x.shape[-1] // (3 * self.heads)
+        x = tf.reshape(x, [self.rows, self.width, 3, self.heads, size])
         return tf.unstack(tf.transpose(x, [2, 0, 3, 1, 4]))  # unstack, because the gradient of slices is slow
 
     def join_heads(self, x: tf.Tensor, like: tf.Tensor) -> tf.Tensor:

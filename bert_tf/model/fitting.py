@@ -75,6 +75,7 @@ class FittedModel(keras.Model):
     kind: str = ""
     answers: Mapping[str, str] = {}
     stacks_labels = False
+    _answers_tokens = False
 
     def compile(
         self,
@@ -118,10 +119,6 @@ class FittedModel(keras.Model):
         """Compiles from the `get_compile_config` in a Keras file."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
-
-    @property
-    def _answers_tokens(self) -> bool:
-        return False
 
     @property
     def _has_metrics(self) -> bool:

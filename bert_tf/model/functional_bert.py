@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model import attention, encoders, heads, weights
+from bert_tf.model import attention, base_encoder, heads, weights
 from bert_tf.model.batch_layout import vectors_of_texts
 from bert_tf.model.layers import activate
 from bert_tf.model.packing import TABLES, RowAssignment
@@ -79,7 +79,7 @@ def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
     """The tokens of the last layer; "word_vectors" [B, T, E] in the inputs replace the embedding lookup."""
-    return (encoders.class_of(config).functional_encode or encode_bert)(params, config, inputs)
+    return (base_encoder.encoder_class(config).functional_encode or encode_bert)(params, config, inputs)
 
 
 def on_rows(encode: Encode) -> Encode:

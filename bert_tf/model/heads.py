@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
-from bert_tf.model import encoders, weights
+from bert_tf.model import base_encoder, weights
 from bert_tf.model import lora as adapters
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.base_encoder import Pass
@@ -28,7 +28,7 @@ from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, Dense, Dropout, LayerNorm, config_of, dense
 from bert_tf.model.packing import POSITION_INPUTS, TABLES, PackingSpec
 from bert_tf.model.row_blocks import concat_blocks
-from bert_tf.runtime import kept_files
+from bert_tf.runtime import files
 
 Inputs = Mapping[str, tf.Tensor]
 
@@ -108,7 +108,7 @@ class BertModel(FittedModel):
         super().__init__(**options)
         self.kind = kind or type(self).kind
         self.config = config_of(config)
-        self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
+        self.encoder = base_encoder.create_encoder(self.config, dtype=self.dtype_policy)
         if lora:
             adapters.attach(self, LoraConfig(**lora))
         self.built = True
@@ -147,9 +147,9 @@ class BertModel(FittedModel):
 
     def load_assets(self, folder: str | None) -> None:
         """Called by Keras to read them; None for files of earlier versions, which have none."""
-        content = kept_files.read(folder) if folder else {}
+        content = files.read_folder(folder) if folder else {}
         if content:
-            self.write_description = functools.partial(kept_files.write, content=content)
+            self.write_description = functools.partial(files.write_folder, content=content)
 
     def count_params(self) -> int:
         """The number of weights, without the dropout state."""

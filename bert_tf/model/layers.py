@@ -198,7 +198,7 @@ class SelfAttention(ConfiguredLayer):
 
     def queries(self, x: tf.Tensor, layout: BatchLayout) -> list[tf.Tensor]:
         """Query, key and value for [N, D], [B, H, T, K] each."""
-        return layout.split_heads(self.query_key_value(x, needs_gradient=layout.training), 3)
+        return layout.split_heads(self.query_key_value(x, needs_gradient=layout.training))
 
     def attend(
         self, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, layout: BatchLayout

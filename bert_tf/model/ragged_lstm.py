@@ -109,7 +109,8 @@ def _states(
     def step(number: tf.Tensor, state: tf.Tensor, memory: tf.Tensor, outputs: tf.TensorArray) -> tuple:
         tokens = slice(bounds[number], bounds[number + 1])
         count = bounds[number + 1] - bounds[number]
-        i, f, g, o = _activated(inputs[tokens] + _product(state[:count], kernel))
+        i, f, g, o = tf.split(inputs[tokens] + _product(state[:count], kernel), 4, -1)
+        i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
         memory = f * memory[:count] + i * g
         state = o * tf.tanh(memory)
         return number + 1, state, memory, outputs.write(number, tf.concat([state, memory, i, f, g, o], -1))
@@ -176,11 +177,6 @@ def _loop(
     start = (first, zeros, zeros, outputs)
     shapes = (tf.TensorShape([]), shape, shape, tf.TensorShape(None))
     return tf.while_loop(condition, step, start, shape_invariants=shapes, parallel_iterations=1)[-1].concat()
-
-
-def _activated(gates: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    i, f, g, o = tf.split(gates, 4, -1)
-    return tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
 
 
 def _product(x: tf.Tensor, kernel: tf.Tensor, **options: bool) -> tf.Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model import encoders
+from bert_tf.model import base_encoder
 from bert_tf.model.base_encoder import Pass
 from bert_tf.model.batch_layout import size_of
 from bert_tf.model.embeddings import SharedEmbeddings
@@ -92,7 +92,7 @@ class ReplacedTokenModel(Discriminator):
         super().__init__(config, **options)
         small = generator_config(self.config)
         shared = SharedEmbeddings(small, self.encoder.embeddings, dtype=self.dtype_policy)
-        self.generator = encoders.create(small, embeddings=shared, dtype=self.dtype_policy)
+        self.generator = base_encoder.create_encoder(small, embeddings=shared, dtype=self.dtype_policy)
         self.masked_lm = MaskedLmHead(small, dtype=self.dtype_policy)
         self.built = True
 

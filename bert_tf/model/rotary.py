@@ -151,7 +151,11 @@ class RotaryAttention(SelfAttention):
         """Like SelfAttention; long rows are computed in blocks, without probabilities."""
 
         def whole() -> tuple[tf.Tensor, tf.Tensor]:
-            return super(RotaryAttention, self).attend(query, key, value, self._within_reach(layout))
+            rows = layout
+            if self.reach is not None:
+                mask = layout.mask + window_mask(layout.positions, self.reach, layout.mask.dtype)
+                rows = dataclasses.replace(layout, mask=mask)
+            return super(RotaryAttention, self).attend(query, key, value, rows)
 
         if layout.shows_attention or (layout.training and self.dropout.rate):
             return whole()
@@ -172,14 +176,7 @@ class RotaryAttention(SelfAttention):
         context = tf.cond(layout.width > longest, in_blocks, lambda: whole()[0])
         return tf.ensure_shape(context, query.shape), None
 
-    def _within_reach(self, layout: BatchLayout) -> BatchLayout:
-        if self.reach is None:
-            return layout
-        mask = layout.mask + window_mask(layout.positions, self.reach, layout.mask.dtype)
-        return dataclasses.replace(layout, mask=mask)
-
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments as plain data."""
         return {**super().get_config(), "theta": self.theta, "reach": self.reach}
 
 

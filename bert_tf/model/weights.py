@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see
 HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
 TEACHER_PROJECTION = "teacher_projection/"  # prefix of weights that distillation trains in addition to the model
 Weights = dict[str, np.ndarray]  # {canonical name: array}
+LAYER_NAME = re.compile(r"(.*\blayers/)(\d+)(/.*)")
 
 
 def variables_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
@@ -179,17 +180,49 @@ def assign(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadR
 def check_same_shapes(report: LoadReport) -> None:
     """Raises UserError, with both shapes, for a mismatched weight of the encoder or of a pre-training head."""
     for name, actual, expected in report.shape_mismatch:
-        if name.startswith(PRE_TRAINED):
-            _raise_shape_mismatch(name, expected, actual)
-
-
-def _raise_shape_mismatch(name: str, expected: tuple[int, ...], actual: tuple[int, ...]) -> NoReturn:
-    if name.endswith(("token_table", "output_bias")) and actual[0] != expected[0]:
+        if not name.startswith(PRE_TRAINED):
+            continue
+        if name.endswith(("token_table", "output_bias")) and actual[0] != expected[0]:
+            raise UserError(
+                f"The checkpoint has a vocabulary of {actual[0]} tokens and the model one of {expected[0]} ({name}): "
+                "use the vocab.txt and the configuration that belong to the checkpoint."
+            )
         raise UserError(
-            f"The checkpoint has a vocabulary of {actual[0]} tokens and the model one of {expected[0]} ({name}): "
-            "use the vocab.txt and the configuration that belong to the checkpoint."
+            f"{name} has the shape {actual} in the checkpoint and {expected} in the model: "
+            "use the configuration that belongs to the checkpoint."
         )
-    raise UserError(
-        f"{name} has the shape {actual} in the checkpoint and {expected} in the model: "
-        "use the configuration that belongs to the checkpoint."
-    )
+
+
+def layer_map(text: str, student: int, teacher: int) -> list[int]:
+    """Maps each of `student` layers to a layer of a model with `teacher` layers.
+
+    text: such as "2,4,6"; "" for every n-th, including the last. Raises UserError for invalid numbers.
+    """
+    if not text:
+        return [round(number * teacher / student) for number in range(1, student + 1)]
+    try:
+        layers = [int(part) for part in text.split(",")]
+    except ValueError:
+        layers = []
+    if len(layers) != student or not all(1 <= number <= teacher for number in layers):
+        raise UserError(
+            f"layer_map is {text!r}; expected {student} numbers from 1 to {teacher}, one for each layer, such as "
+            f"{','.join(map(str, layer_map('', student, teacher)))}."
+        )
+    return layers
+
+
+def select_layers(weights: Mapping[str, np.ndarray], layers: Sequence[int]) -> dict[str, np.ndarray]:
+    """The weights of a model with these layers, and all weights outside of layers."""
+    places: dict[int, list[int]] = {}
+    for new, old in enumerate(layers):
+        places.setdefault(old - 1, []).append(new)
+    selected: dict[str, np.ndarray] = {}
+    for name, array in weights.items():
+        match = LAYER_NAME.fullmatch(name)
+        if not match:
+            selected[name] = array
+            continue
+        for new in places.get(int(match[2]), []):
+            selected[f"{match[1]}{new}{match[3]}"] = array
+    return selected

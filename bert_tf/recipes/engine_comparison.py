@@ -36,13 +36,13 @@ from bert_tf.export.predictor import Predictor
 from bert_tf.export.tensorflow_network import TensorFlowNetwork
 from bert_tf.export.text_function import TextFunction
 from bert_tf.export.trained_model import TrainedModel
+from bert_tf.heads.base.servable import TextTask
 from bert_tf.heads.masked_lm import MaskedLm
 from bert_tf.recipes import first_answer, recorded_run
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.training.metric_sums import averages, sum_metrics
 from bert_tf.training.run_directory import recorded_flags

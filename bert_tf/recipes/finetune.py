@@ -36,7 +36,7 @@ from bert_tf.recipes.finetuning import (
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.recipes.finetuning.planning import Plan, RunPlan
 from bert_tf.reports import next_steps, plan_text
-from bert_tf.runtime import files, run_files, xla_options
+from bert_tf.runtime import files, process, run_files
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras
 from bert_tf.tasks.task import FineTuningTask
@@ -124,7 +124,7 @@ class Flags(FineTuningFlags, GlueOptions, TableOptions, TagOptions, VectorOption
 def main(options: FineTuningFlags) -> None:
     """Fine-tunes on texts, pairs, words or questions: a plan, then one run or several, and their report."""
     options = planning.with_chosen_defaults(options)
-    xla_options.set_up(options.devices.xla_cache)
+    process.set_up_xla(options.devices.xla_cache)
     with contextlib.closing(RunFolder(options.output_dir, is_chief=worker_number() == 0)) as folder:
         if not options.dry_run:
             folder.claim()

@@ -14,7 +14,7 @@ from bert_tf.config.encoder_traits import traits
 from bert_tf.config.flag_groups import ModelOptions, RunOptions
 from bert_tf.config.options import Options
 from bert_tf.errors import UserError, leave_out
-from bert_tf.model.layer_selection import layer_map, select
+from bert_tf.model.weights import layer_map, select_layers
 from bert_tf.runtime import files, terminal
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.tensorflow_startup import ensure_started
@@ -146,7 +146,7 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: ModelOptions, cho
         )
     layers = layer_map(chosen, count, config.num_hidden_layers)
     is_shared = config.layers_with_weights < config.num_hidden_layers  # in ALBERT: there is only one to choose
-    kept = checkpoint.weights if is_shared else select(checkpoint.weights, layers)
+    kept = checkpoint.weights if is_shared else select_layers(checkpoint.weights, layers)
     return dataclasses.replace(checkpoint, config=dataclasses.replace(config, num_hidden_layers=count), weights=kept)
 
 

@@ -18,6 +18,7 @@ from bert_tf.errors import UserError, listed
 from bert_tf.export import engine_network, loaded_model, opening
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.head import as_text
+from bert_tf.heads.base.servable import TextTask
 from bert_tf.heads.masked_lm import lm_kind, task_name
 from bert_tf.model import weights
 from bert_tf.recipes import advice, initialization, teacher
@@ -25,12 +26,11 @@ from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.planning import Plan
 from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
 from bert_tf.reports import next_steps, plan_text
-from bert_tf.runtime import files, run_files, terminal, xla_options
+from bert_tf.runtime import files, process, run_files, terminal
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras
 from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
-from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import checkpointing, precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
@@ -48,7 +48,7 @@ DEMO_SENTENCES = (
 
 def main(given: Flags) -> None:
     """Runs all phases of the recipe in turn; each can be resumed, and does nothing once it is finished."""
-    xla_options.set_up(given.devices.xla_cache)
+    process.set_up_xla(given.devices.xla_cache)
     plans = planning.make(given)
     for plan in plans:
         if given.dry_run:

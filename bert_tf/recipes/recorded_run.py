@@ -9,6 +9,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.options import check_recorded, fields_of
 from bert_tf.errors import UserError
 from bert_tf.export.trained_model import TrainedModel, check_run
+from bert_tf.heads.base.servable import TextTask
 from bert_tf.heads.base.table_options import LabelOptions
 from bert_tf.heads.masked_lm import lm_kind, task_name
 from bert_tf.model import weights
@@ -21,7 +22,6 @@ from bert_tf.reports import wording
 from bert_tf.runtime import plugins, run_files
 from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import tokenizer_of
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
 

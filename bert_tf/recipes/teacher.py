@@ -7,10 +7,10 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_groups import RunOptions
 from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError
+from bert_tf.heads.base.servable import TextTask
 from bert_tf.model import weights
 from bert_tf.recipes import initialization
 from bert_tf.runtime.lazy import tf
-from bert_tf.tasks.text_task import TextTask
 from bert_tf.text import vocabulary
 
 if TYPE_CHECKING:

@@ -69,9 +69,9 @@ def of_run(folder: str) -> str:
     run, flags = values["run"], report.dictionary(values["run"].get("flags"))
     shown = {flag: without_folders(value) for flag, value in flags.items()}
     name = os.path.basename(files.absolute(folder))
-    task, titles = report.subject(run) or name, report.titles(usage.kind_of(folder))
+    config, kind = report.dictionary(run.get("config")), values["kind"]
+    task, titles = report.subject(run) or name, report.titles(kind)
     start = str(flags.get("init_checkpoint") or "")
-    config, kind = report.dictionary(run.get("config")), usage.kind_of(folder)
     classes = scoreboard.class_details(values["details"])
     scores = scoreboard.final_scores(values["scores"], task, kind is not None)
     splits = dict(report.dictionary(run.get("text_statistics")))

@@ -28,7 +28,7 @@ from bert_tf.reports.wording import (
     words,
 )
 from bert_tf.runtime import atomic_files, files, run_files
-from bert_tf.runtime.json_files import parse, read_json
+from bert_tf.runtime.json_files import parse, read_json, read_object
 from bert_tf.runtime.lazy import module
 
 jinja2 = module("jinja2")
@@ -59,12 +59,12 @@ def read(folder: str) -> dict[str, Any]:
         "run": run,
         "sweep": sweep,
         "metrics": _read_lines(os.path.join(folder, "metrics.jsonl")),
-        "scores": dictionary(read_json(os.path.join(folder, "eval_results.json"))),
+        "scores": read_object(os.path.join(folder, "eval_results.json")),
         "details": run_files.read_details(folder),
-        "examples": dictionary(read_json(os.path.join(folder, "examples.json"))),
+        "examples": read_object(os.path.join(folder, "examples.json")),
         "deployments": read_json(os.path.join(folder, "deployments.json")),
         "kind": run_files.read_task(folder).get("kind"),
-        "manifest": dictionary(read_json(os.path.join(folder, "records", "manifest.json"))),
+        "manifest": read_object(os.path.join(folder, "records", "manifest.json")),
     }
 
 

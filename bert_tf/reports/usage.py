@@ -7,7 +7,7 @@ from bert_tf import heads
 from bert_tf.heads.vectors import Vectors
 from bert_tf.reports import report
 from bert_tf.runtime import run_files
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.json_files import read_object
 
 # Options of `bert-tf predict` for an export's inputs.
 EXAMPLES = {
@@ -23,7 +23,7 @@ PAIR = '("A text.")', '(("A text.", "Another text."))'  # arguments for a task w
 
 def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
     """[(command, its purpose)] for a run's model, referred to by `name`; [] if the run has no export."""
-    about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
+    about = read_object(os.path.join(folder, "export", "about.json"))
     if not about:
         return []
     kind, run = kind_of(folder), shlex.quote(name)
@@ -42,7 +42,7 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
 
 def call_of(folder: str) -> str:
     """The call of the Python API for a run's model, such as 'predict("A text.").label'."""
-    about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
+    about = read_object(os.path.join(folder, "export", "about.json"))
     call = heads.shown(kind_of(folder)).wording().call
     return call.replace(*PAIR) if "text_b" in report.dictionary(about.get("inputs")) else call
 

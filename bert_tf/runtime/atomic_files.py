@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from bert_tf.errors import NO_SPACE, UserError
@@ -49,7 +49,9 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
         path, folder = target_of(path), None
     target = os.path.join(folder or os.path.dirname(path), os.path.basename(path))
     partial = f"{target}.{os.getpid()}.partial" if shared else f"{target}.partial"
-    with _naming(path), contextlib.nullcontext() if shared else folder_lock.claimed(partial, _touch(partial), path):
+    with _naming(path), contextlib.ExitStack() as claims:
+        if not shared:
+            claims.enter_context(folder_lock.claimed(partial, lambda: open(partial, "ab").close(), path))
         try:
             yield partial
             os.replace(partial, path)
@@ -57,10 +59,6 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
             with contextlib.suppress(OSError):
                 os.remove(partial)
             raise
-
-
-def _touch(path: str) -> Callable[[], None]:
-    return lambda: open(path, "ab").close()
 
 
 def target_of(path: str) -> str:
@@ -120,7 +118,8 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
     if files.is_remote(folder):
         with tempfile.TemporaryDirectory(prefix="bert-tf-") as scratch:
             yield scratch
-            _upload_folder(scratch, folder)
+            with folder_lock.claimed(folder, lambda: None, folder):
+                _replace_objects(scratch, folder)
         return
     temporary = _temporary(folder)
     with _naming(folder), folder_lock.claimed(temporary, lambda: os.makedirs(temporary, exist_ok=True), folder):
@@ -142,13 +141,8 @@ def _temporary(folder: str) -> str:
     return os.path.join(os.path.dirname(folder), f".{os.path.basename(folder)}.partial")
 
 
-def _upload_folder(source: str, folder: str) -> None:
-    """Replaces the content of a folder in a store, marked as unfinished from the first change to the last."""
-    with folder_lock.claimed(folder, lambda: None, folder):
-        _replace_objects(source, folder)
-
-
 def _replace_objects(source: str, folder: str) -> None:
+    """Replaces the content of a folder in a store, marked as unfinished from the first change to the last."""
     marker = os.path.join(folder, UNFINISHED)
     files.make_folder(folder)
     files.write_small(marker, b"This folder is being written, or its writing was interrupted.\n")
@@ -191,6 +185,12 @@ def check_free(folder: StrPath) -> None:
         is_free = not os.path.lexists(folder) or (os.path.isdir(folder) and not os.listdir(folder))
     if not is_free:
         raise UserError(f"{folder} exists already: choose another folder, or remove it first.")
+
+
+def check_place(path: StrPath) -> None:
+    """Raises UserError unless a path can be that of a file, in an existing folder."""
+    if files.is_folder(path) or not files.has_folder(path):
+        raise UserError(f"{path} cannot be written: pass a file in an existing folder.")
 
 
 def write_lines(path: StrPath, lines: Iterable[str], *, shared: bool = False) -> None:

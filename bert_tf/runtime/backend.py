@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import accelerators
+from bert_tf.runtime import machine
 from bert_tf.runtime.lazy import module, tf
 
 util_port = module("tensorflow.python.util._pywrap_util_port")
@@ -85,9 +85,9 @@ def select_device(device: str) -> None:
         with contextlib.suppress(RuntimeError):
             tf.config.set_visible_devices([], "GPU")
     elif device == "gpu" and not gpu_count():
-        raise UserError(f"device=gpu: TensorFlow sees no GPU; {accelerators.why_unseen()}.")
-    elif device == "auto" and not gpu_count() and accelerators.gpus():
-        log.warning("TensorFlow sees no GPU and computes on the CPU; %s.", accelerators.why_unseen())
+        raise UserError(f"device=gpu: TensorFlow sees no GPU; {machine.why_unseen()}.")
+    elif device == "auto" and not gpu_count() and machine.gpus():
+        log.warning("TensorFlow sees no GPU and computes on the CPU; %s.", machine.why_unseen())
 
 
 def grow_gpu_memory() -> None:
@@ -121,7 +121,7 @@ def has_bfloat16() -> bool:
     if kind == "gpu":  # Ampere and later
         gpus = tf.config.list_physical_devices("GPU")
         capabilities = [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]
-        return all(capability is not None and capability >= accelerators.AMPERE for capability in capabilities)
+        return all(capability is not None and capability >= machine.AMPERE for capability in capabilities)
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return not BFLOAT16_CPU_FLAGS.isdisjoint(file.read().split())

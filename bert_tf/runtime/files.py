@@ -15,7 +15,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, NoReturn
 
 from bert_tf.runtime import stores
@@ -267,3 +267,21 @@ def write_small(path: StrPath, content: bytes) -> None:
         with gfile().GFile(partial, "wb") as file:
             file.write(content)
         gfile().rename(partial, os.fspath(path), overwrite=True)
+
+
+def read_folder(folder: str) -> dict[str, bytes]:
+    """The files in a folder and its subfolders."""
+    found = {}
+    for path in walk(folder):
+        with open_binary(path) as file:
+            found[os.path.relpath(path, folder).replace(os.sep, "/")] = file.read()
+    return found
+
+
+def write_folder(folder: str, content: Mapping[str, bytes]) -> None:
+    """Writes files into a folder; skips paths outside the folder."""
+    for name, data in content.items():
+        if ".." not in name.split("/") and not os.path.isabs(name):
+            path = os.path.join(folder, name)
+            make_folder(os.path.dirname(path))
+            write_small(path, data)

@@ -69,14 +69,14 @@ class RemoteLock:
         self._check_free()
         files.make_folder(folder)
         self._write()
-        if _content(self._path).get("token") != self._token:
+        if json_files.read_object(self._path).get("token") != self._token:
             raise BlockingIOError(self._path)  # if two begin at once, the last writer keeps the lock
         self._ended = threading.Event()
         threading.Thread(target=self._renew, daemon=True).start()
         atexit.register(self.release)
 
     def _check_free(self) -> None:
-        content = _content(self._path)
+        content = json_files.read_object(self._path)
         is_ours = content.get("host") == socket.gethostname()
         is_dead = is_ours and not psutil.pid_exists(content.get("process", 0))
         if time.time() - content.get("time", 0) < VOID and not is_dead:
@@ -96,14 +96,8 @@ class RemoteLock:
         self._ended.set()
         atexit.unregister(self.release)
         with contextlib.suppress(OSError):  # the lock expires after some minutes anyway
-            if _content(self._path).get("token") == self._token:
+            if json_files.read_object(self._path).get("token") == self._token:
                 files.remove(self._path)
-
-
-def _content(path: str) -> dict:
-    """The owner recorded in a lock; {} without one."""
-    content = json_files.read_json(path)
-    return content if isinstance(content, dict) else {}
 
 
 @contextlib.contextmanager

@@ -1,9 +1,13 @@
 """Reads JSON and UTF-8 JSON files, with or without a byte order mark; see `atomic_files.write_json` for writing."""
 
+import base64
 import collections
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, stores
@@ -24,6 +28,12 @@ def read_json(path: files.StrPath) -> Any:
         raise
     except (OSError, ValueError):
         return None
+
+
+def read_object(path: files.StrPath) -> dict[str, Any]:
+    """Like `read_json`, but {} for anything other than an object."""
+    content = read_json(path)
+    return content if isinstance(content, dict) else {}
 
 
 def require_json(
@@ -87,3 +97,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(each) for each in value]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def arrays_as_json(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """{name: array} as plain data."""
+    return {
+        name: {"shape": list(array.shape), "base64": base64.b64encode(np.asarray(array, "<f4").tobytes()).decode()}
+        for name, array in arrays.items()
+    }
+
+
+def arrays_from_json(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of `as_json`. Raises ValueError, KeyError or TypeError for other content."""
+    return {
+        name: np.frombuffer(base64.b64decode(value["base64"], validate=True), "<f4").reshape(value["shape"])
+        for name, value in values.items()
+    }

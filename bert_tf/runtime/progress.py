@@ -1,18 +1,20 @@
 """Progress of long work: a bar on a terminal and in a notebook, occasional lines elsewhere."""
 
 import contextlib
+import html
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
-from bert_tf.runtime import notebook
 from bert_tf.runtime.lazy import module
 
-bars, console = module("rich.progress"), module("rich.console")
+bars, console, ipython = module("rich.progress"), module("rich.console"), module("IPython.display")
 SECONDS_BETWEEN_LINES = 10  # if output goes to a file
 LONG = 60  # with at least this many seconds left, the first line is printed once they can be estimated
 MEASURED = 4  # units after the first until the time left can be estimated
+SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook's bar
+BAR = '<progress value="{done}" max="{total}" style="vertical-align: middle"></progress> <code>{text}</code>'
 Row = TypeVar("Row")
 
 
@@ -29,7 +31,7 @@ def progress(name: str, total: int | None = None) -> Iterator[Report]:
 
     name: the work and the counted units, such as "indexing texts".
     """
-    if notebook.is_notebook():
+    if is_notebook():
         yield _Cell(name, total)
     elif sys.stderr.isatty():
         with _bar(name, total) as report:
@@ -102,16 +104,37 @@ class _Lines:
         return (time.monotonic() - self.since[0]) / measured * (self.total - done)
 
 
+class _Bar:
+    """A bar with a line of text, shown under the running cell."""
+
+    def __init__(self) -> None:
+        self._shown = ipython.display(ipython.HTML(""), display_id=True)
+        self._last = 0.0
+
+    def show(self, done: int, total: int | None, text: str) -> None:
+        """Updates the bar, unless it was updated a moment ago."""
+        if time.monotonic() - self._last < SECONDS_BETWEEN_UPDATES and done != total:
+            return
+        self._last = time.monotonic()
+        self._shown.update(ipython.HTML(BAR.format(done=done, total=total or max(1, 2 * done), text=html.escape(text))))
+
+
 class _Cell(_Lines):
     """Shows a bar under a notebook cell."""
 
     def __init__(self, name: str, total: int | None) -> None:
         super().__init__(name, total)
-        self._bar = notebook.Bar()
+        self._bar = _Bar()
 
     def __call__(self, done: int, text: str = "", total: int | None = None) -> None:
         self._measure(done, total)
         self._bar.show(done, self.total, self._line(done, text, self._seconds_left(done)))
+
+
+def is_notebook() -> bool:
+    """Returns whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
 
 
 def duration(seconds: float) -> str:

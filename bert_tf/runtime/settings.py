@@ -18,6 +18,7 @@ from bert_tf.runtime import files
 from bert_tf.runtime.json_files import require_json
 
 MAX_WHOLE = 2**31 - 1  # int32, used by TensorFlow for counting
+MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are the run's seed plus an offset
 MAX_NUMBER = (2 - 2**-23) * 2.0**127  # the largest float32
 MAX_SHOWN = 60  # characters of a wrong value in an error
 

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend, keras_import, notebook
+from bert_tf.runtime import backend, keras_import, progress
 
 # The part of Keras that `import tensorflow` imports, to register optimizers for `tf.saved_model.load`: a third of the
 # time. No SavedModel of this package has one, and code that needs Keras imports it.
@@ -44,7 +44,7 @@ def ensure_started() -> None:
     `allow_tf32` was called; TensorFlow's default is TF32 with 10 bits.
     """
     if not _process["is_silenced"]:
-        if notebook.is_notebook():
+        if progress.is_notebook():
             warnings.filterwarnings("ignore", "IProgress not found")  # from huggingface_hub's tqdm, without ipywidgets
         if "tensorflow" not in sys.modules:
             check_installed()

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.serving import access, client_routes, openapi, text_size, values, versions
+from bert_tf.serving import access, client_routes, openapi, values, versions
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import Arrays, Searchable, Served, Signature
@@ -35,7 +35,6 @@ PAGE = {
 HTML = {"": "index.html", "docs": "docs.html"}
 MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention, or a slow one
 MAX_INLINE_VALUES = 20_000  # larger responses are serialized in a thread, not in the event loop
-MAX_MESSAGE = 1000  # characters of an error message
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # seconds
 SECURITY = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -72,7 +71,7 @@ class Server:
             receive_seconds: timeout for receiving a body.
             most_waiting: maximum number of queued requests per model.
             most_instances: maximum number of instances per request.
-            most_tokens: maximum number of tokens per request, see `text_size`.
+            most_tokens: maximum number of tokens per request, see `values.has_more_tokens`.
             allowed_hosts: allowed names in the Host header; "*" for any.
             allowed_origins: origins whose scripts may read responses (CORS), such as "https://example.org"; "*": any.
             token: required in requests, see `access.Gate`; "" for none.
@@ -122,8 +121,8 @@ class Server:
         ]
         for path in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}"):
             routes += [
-                Route(f"{path}:predict", self.predict, methods=["POST"]),
-                Route(f"{path}:search", self.search, methods=["POST"]),
+                Route(f"{path}:predict", functools.partial(self._counted, self._predict), methods=["POST"]),
+                Route(f"{path}:search", functools.partial(self._counted, self._search), methods=["POST"]),
                 Route(f"{path}/metadata", self.metadata),
                 Route(path, self.status),
             ]
@@ -238,15 +237,7 @@ class Server:
         """TensorFlow Serving's GetModelMetadataResponse."""
         return JSONResponse(self.model(request).metadata())
 
-    async def predict(self, request: Request) -> Response:
-        """Predicts, and counts the request."""
-        return await self._counted(request, self._predict)
-
-    async def search(self, request: Request) -> Response:
-        """Searches, and counts the request."""
-        return await self._counted(request, self._search)
-
-    async def _counted(self, request: Request, answer: Callable[[Request, Any], Awaitable[Response]]) -> Response:
+    async def _counted(self, answer: Callable[[Request, Any], Awaitable[Response]], request: Request) -> Response:
         model = self.model(request)
         return await self.timed(model, answer(request, model))
 
@@ -313,7 +304,7 @@ class Server:
         self, request: Request, model: Served | Searchable, signature: Signature, arrays: Arrays
     ) -> Arrays:
         """The outputs of the model; stops on timeout, or if the client disconnects."""
-        if await asyncio.to_thread(text_size.is_above, arrays, self.most_tokens):
+        if await asyncio.to_thread(values.has_more_tokens, arrays, self.most_tokens):
             raise HTTPException(413, f"The texts have more than {self.most_tokens:,} tokens: send them in parts.")
         answer = asyncio.ensure_future(self.batchers[model.name].answer(signature, arrays, self.seconds))
         gone = asyncio.ensure_future(wait_for_disconnect(request))
@@ -336,7 +327,7 @@ class Server:
 
 
 async def _client_error(_: Request, error: HTTPException) -> JSONResponse:
-    return JSONResponse({"error": error.detail[:MAX_MESSAGE]}, error.status_code, headers=error.headers)
+    return JSONResponse({"error": error.detail[: client_routes.MAX_MESSAGE]}, error.status_code, headers=error.headers)
 
 
 async def _server_error(_: Request, error: Exception) -> JSONResponse:

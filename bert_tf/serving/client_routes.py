@@ -18,7 +18,7 @@ from starlette.routing import Route
 from bert_tf.export.reranking import positive
 from bert_tf.heads.vectors import Vectors
 from bert_tf.heads.vectors.sentence_choice import SEARCH_PROMPTS
-from bert_tf.serving import text_size, values
+from bert_tf.serving import values
 from bert_tf.serving.served import Arrays, Served, Signature
 
 SMALLEST = 1e-12  # minimum length to divide a vector by
@@ -80,10 +80,12 @@ class ClientRoutes:
         self, request: Request, model: Served, body: Body, texts: list[str], encoding: str
     ) -> JSONResponse:
         vectors = await self._vectors(request, model, body, texts, normalize=None)
-        tokens = await asyncio.to_thread(lambda: sum(len(text_size.TOKEN.findall(text)) for text in texts))
+        tokens = await asyncio.to_thread(lambda: sum(len(values.TOKEN.findall(text)) for text in texts))
 
         def answer() -> JSONResponse:
-            shown = [_base64(row) for row in vectors] if encoding == "base64" else vectors.tolist()
+            shown = vectors.tolist()
+            if encoding == "base64":
+                shown = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
             data = [{"object": "embedding", "index": number, "embedding": each} for number, each in enumerate(shown)]
             usage = {"prompt_tokens": tokens, "total_tokens": tokens}
             return JSONResponse({"object": "list", "data": data, "model": model.name, "usage": usage})
@@ -256,10 +258,6 @@ def _scores(model: Served, outputs: Arrays, *, is_raw: bool) -> np.ndarray:
 
 def _encoded(texts: list[str]) -> np.ndarray:
     return np.array([text.encode() for text in texts], object)
-
-
-def _base64(vector: np.ndarray) -> str:
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
 def describe(models: list[Any], post: Callable[..., dict[str, Any]]) -> dict[str, Any]:

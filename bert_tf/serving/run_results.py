@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
 from bert_tf.runtime import files
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.json_files import read_object
 
 MAX_CHARACTERS = 20_000  # per example
 PRETRAINING = "masked_lm_accuracy"  # the score to show for pre-training, which has no criterion
@@ -30,7 +30,7 @@ def read(export: str, inputs: Mapping[str, int | None]) -> RunResults:
     """
     folder = os.path.dirname(files.absolute(export))
     names = ("run.json", "sweep.json", "eval_results.json", "examples.json")  # damaged files do not stop a server
-    run, sweep, scores, examples = (_dictionary(os.path.join(folder, name)) for name in names)
+    run, sweep, scores, examples = (read_object(os.path.join(folder, name)) for name in names)
     if not run:
         return {"score": None, "date": None, "examples": []}
     name = run.get("criterion") or sweep.get("criterion") or PRETRAINING
@@ -40,11 +40,6 @@ def read(export: str, inputs: Mapping[str, int | None]) -> RunResults:
         "date": str(run.get("finished") or "")[:10] or None,
         "examples": [example for example in _examples(examples) if _fits(example, inputs)],
     }
-
-
-def _dictionary(path: str) -> dict[str, Any]:
-    content = read_json(path)
-    return content if isinstance(content, dict) else {}
 
 
 def _examples(content: Mapping[str, Any]) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from bert_tf.export.predictor import Predictor
 from bert_tf.export.tensorflow_network import TensorFlowNetwork
 from bert_tf.export.text_function import DEFAULT
 from bert_tf.heads.base.answering import answer_of
-from bert_tf.runtime import files, machine_memory
+from bert_tf.runtime import files, machine
 from bert_tf.runtime.lazy import module, tf
 from bert_tf.runtime.progress import progress
 from bert_tf.serving import run_results
@@ -326,7 +326,7 @@ def _check_memory(folder: str) -> None:
     """Raises UserError if the weights need more than the free memory."""
     weights = os.path.join(folder, "variables")
     needed = MEMORY_FACTOR * sum(map(files.size, files.walk(weights) if files.is_folder(weights) else ()))
-    _, free = machine_memory.machine_memory()
+    _, free = machine.memory()
     if needed > free:
         raise UserError(
             f"{folder} needs about {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "

@@ -1,4 +1,4 @@
-"""Converts JSON of TensorFlow Serving's REST interface to arrays and back.
+"""Converts JSON of TensorFlow Serving's REST interface to arrays and back, and estimates their size in tokens.
 
 B instances per request. Follows the "RESTful API" page of TensorFlow Serving: `instances` and `predictions` are by row,
 `inputs` and `outputs` by column; {"b64": ...} is bytes, as are outputs whose name ends in _bytes.
@@ -8,6 +8,7 @@ import base64
 import binascii
 import itertools
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ MAX_CITED, MAX_NAMES = 60, 8  # characters per client-supplied name, and number 
 
 Arrays = dict[str, np.ndarray]
 Specs = Mapping[str, tuple[Any, tuple[int | None, ...] | None]]  # {name: ("string" or NumPy dtype, shape)}
+# A word of up to six letters, the next six letters of a longer word, a CJK character, or punctuation.
+TOKEN = re.compile(r"[^\W\u3040-\u9fff\uac00-\ud7ff]{1,6}|\S")
 
 
 class BadRequest(Exception):
@@ -173,3 +176,17 @@ def kind_of(value: Any) -> str:
     """The kind of a JSON value, for a message."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return "an empty list" if value == [] else names.get(type(value), "a number")
+
+
+def has_more_tokens(arrays: Arrays, most: int) -> bool:
+    """Returns whether the strings of a request have more than `most` tokens, by TOKEN."""
+    texts = [text for array in arrays.values() if array.dtype == object for text in array.flat]
+    if sum(map(len, texts)) <= most:  # a token has at least one byte
+        return False
+    left = most
+    for text in texts:
+        for _ in TOKEN.finditer(text.decode("utf-8", "replace")):
+            left -= 1
+            if left < 0:
+                return True
+    return False

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf.heads.base.loss_settings import BALANCED
+from bert_tf.heads.base.label_head import BALANCED
 from bert_tf.heads.base.text_head import TextHead
 from bert_tf.runtime.lazy import module
 from bert_tf.tasks.task import FineTuningTask

@@ -1,7 +1,8 @@
-"""How the labels of a table are read, both in training and in evaluation: missing values, spellings of a label."""
+"""How the labels of a table are read, both in training and in evaluation: missing values, spellings, bad rows."""
 
 import collections
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.text_head import TextHead
 
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write a missing value
+MAX_NAMED = 5  # bad rows to list
+log = logging.getLogger("bert_tf")
 
 
 def is_blank(cell: Any) -> bool:
@@ -66,3 +69,20 @@ def spelling(labels: Sequence[str]) -> Callable[[Example], Example]:
         return dataclasses.replace(row, label=known[0]) if is_variant else row
 
     return spelled
+
+
+def report_bad(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--bad_rows") -> None:
+    """Warns about skipped rows or, if `stops`, raises UserError. Does nothing without reasons.
+
+    source: the source of the rows. reasons: one per row, such as "line 5 of reviews.csv has no label".
+    flag: the flag for `stops` as the user writes it; "" if there is none.
+    """
+    if not reasons:
+        return
+    more = len(reasons) - MAX_NAMED
+    named = "; ".join(reasons[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    rows, are = ("row", "is") if len(reasons) == 1 else ("rows", "are")
+    if stops:
+        raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Fix them or pass {flag}=skip.")
+    refuses = f" ({flag}=stop refuses them)" if flag else ""
+    log.warning("%d %s of %s %s skipped%s: %s.", len(reasons), rows, source, are, refuses, named)

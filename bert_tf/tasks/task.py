@@ -12,10 +12,10 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base import text_windows
 from bert_tf.heads.base.head import Head
+from bert_tf.heads.base.servable import TextTask
 from bert_tf.heads.base.text_head import Score, TextHead, Windows
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.tasks.task_options import SentenceOptions
-from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Batch, Predictions
 

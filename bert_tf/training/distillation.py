@@ -20,9 +20,9 @@ from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError, leave_out
 from bert_tf.model import weights
 from bert_tf.model.activation_probe import Probe, check_support
-from bert_tf.model.layer_selection import layer_map
 from bert_tf.model.layers import Dense
 from bert_tf.model.packing import PackingSpec
+from bert_tf.model.weights import layer_map
 from bert_tf.training.task import Batch, Objective, Task
 
 SOFT_TARGETS = "soft_targets"
@@ -52,11 +52,6 @@ class View:
         """Attention scores of a layer before the softmax, float32 [B, H, T, T]."""
         query, key, _ = self.probe.attention[layer]
         return _products(query, key)
-
-    def relations(self, layer: int) -> tf.Tensor:
-        """Scaled products of the values of a layer with each other, float32 [B, H, T, T]."""
-        value = self.probe.attention[layer][2]
-        return _products(value, value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,8 +148,12 @@ def attention_divergence(pair: Pair) -> Metrics:
 
 
 def value_divergence(pair: Pair) -> Metrics:
-    """KL(teacher || student) of the softmax of the last layer's value relations, per token (equations 5 and 6)."""
-    divergence = pair.divergence(pair.student.relations(-1), pair.teacher.relations(-1))
+    """KL(teacher || student) of the softmax of the last layer's value relations, per token (equations 5 and 6).
+
+    Relations are the scaled products of values with each other.
+    """
+    values = (view.probe.attention[-1][2] for view in (pair.student, pair.teacher))
+    divergence = pair.divergence(*(_products(value, value) for value in values))
     return {"value_divergence": (divergence, pair.is_token)}
 
 

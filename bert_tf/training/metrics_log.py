@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,9 @@ class MetricsLog:
     def write(self, step: int) -> str:
         """Logs the metrics of the steps since the last call; returns a short summary. Raises Diverged."""
         results = [(number, tf.nest.map_structure(lambda x: x.numpy(), result)) for number, result in self.pending]
-        self._check_finite(results)
+        for number, result in results:
+            if result["diverged"]:
+                raise Diverged(self.explain(number))
         sums = {
             name: np.sum([np.float64(result["metrics"][name]) for _, result in results], axis=0)
             for name in results[0][1]["metrics"]
@@ -56,8 +58,3 @@ class MetricsLog:
         self.pending = []
         self.restart_clock()
         return f"loss {values['loss']:.3f}  {values['tokens_per_second']:.0f} tokens/s"
-
-    def _check_finite(self, results: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        for step, result in results:
-            if result["diverged"]:
-                raise Diverged(self.explain(step))

@@ -11,7 +11,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.device_options import DeviceOptions
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.runtime import accelerators, machine_memory
+from bert_tf.runtime import machine
 
 # Bytes per weight: the weight, its gradient and Adam's two moments, in float32.
 BYTES_PER_WEIGHT, BYTES_PER_FROZEN_WEIGHT = 16, 4
@@ -108,9 +108,9 @@ def check(step: Step, devices: DeviceOptions) -> None:
 
 def _room(devices: DeviceOptions) -> Room | None:
     """The device that computes a step: the smallest GPU, or this machine; None if its memory is unknown."""
-    if devices.device == "cpu" or not accelerators.are_there():
-        return Room("this machine", *machine_memory.machine_memory())
-    gpus = accelerators.gpus()
+    if devices.device == "cpu" or not machine.has_accelerator():
+        return Room("this machine", *machine.memory())
+    gpus = machine.gpus()
     if not gpus or devices.distribution_strategy == "tpu":
         return None
     smallest, free = min(gpus, key=lambda gpu: gpu.total), min(gpu.free for gpu in gpus)

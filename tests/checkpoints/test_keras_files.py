@@ -12,7 +12,7 @@ import pytest
 
 from bert_tf.checkpoints import keras_files
 from bert_tf.errors import UserError
-from bert_tf.runtime import machine_memory
+from bert_tf.runtime import machine
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -90,6 +90,6 @@ def test_keras_file_with_another_config_is_refused(tmp_path, content):
 
 def test_keras_file_larger_than_the_memory_is_refused(tmp_path, monkeypatch):
     path = keras_file(tmp_path, dense=VALUES)
-    monkeypatch.setattr(machine_memory, "machine_memory", lambda: (100, 100))
+    monkeypatch.setattr(machine, "memory", lambda: (100, 100))
     with pytest.raises(UserError, match="and this machine has 100 bytes of memory"):
         keras_files.read(path)

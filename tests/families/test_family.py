@@ -19,7 +19,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.export import engine_models
 from bert_tf.families.base.name_tables import expand
-from bert_tf.model import encoders, functional_bert, heads, weights
+from bert_tf.model import base_encoder, functional_bert, heads, weights
 from bert_tf.model.packing import PackingSpec
 
 FOLDER = pathlib.Path(__file__).parents[1] / "goldens"
@@ -183,7 +183,7 @@ def test_sinusoidal_positions_are_a_table_for_other_formats(tmp_path):
 
 def test_layers_that_share_weights_drop_other_numbers():
     config = dataclasses.replace(tiny.CONFIG, encoder="albert", num_hidden_layers=4, num_hidden_groups=2)
-    encoder = encoders.create(config)
+    encoder = base_encoder.create_encoder(config)
     layout = encoder.layout(inputs(), seed=tf.constant([1, 2]))
     layers, layouts = zip(*(encoder.layer_at(number, layout) for number in range(4)), strict=True)
     assert [encoder.layers.index(layer) for layer in layers] == [0, 0, 1, 1]
@@ -212,7 +212,7 @@ def test_bias_by_distance_holds_in_packed_rows_and_is_trained_where_layers_are_c
     config = dataclasses.replace(
         tiny.CONFIG, encoder="mpnet", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
-    encoder = encoders.create(config)
+    encoder = base_encoder.create_encoder(config)
     padded = encoder(inputs())["tokens"]
     packed = encoder(inputs(), packing=PackingSpec())["tokens"]
     used = np.arange(8) < np.array(INPUTS["lengths"])[:, None]

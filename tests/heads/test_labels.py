@@ -9,9 +9,8 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.config.train_config import LossSettings
-from bert_tf.data.examples import Example
+from bert_tf.data.examples import Example, label_text
 from bert_tf.errors import UserError
-from bert_tf.heads.base.label_texts import label_text
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel, split_labels

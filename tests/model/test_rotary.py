@@ -9,7 +9,7 @@ import tiny
 
 from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
 from bert_tf.errors import UserError
-from bert_tf.model import attention, encoders, rotary, weights
+from bert_tf.model import attention, base_encoder, rotary, weights
 from bert_tf.model.packing import PackingSpec
 from bert_tf.runtime.settings import Settings
 
@@ -57,7 +57,7 @@ def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, monk
 def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(encoder, monkeypatch):
     monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 4)
     settings = CONFIG.settings if encoder == "modern_bert" else {}
-    layer = encoders.create(dataclasses.replace(CONFIG, encoder=encoder, settings=settings))
+    layer = base_encoder.create_encoder(dataclasses.replace(CONFIG, encoder=encoder, settings=settings))
     weights.assign(layer, tiny.random_weights(layer))
     lengths = tf.constant([33, 7, 12, 3])
     inputs = {"token_ids": tf.random.stateless_uniform([4, 40], [1, 2], 5, 12, tf.int32), "lengths": lengths}
@@ -94,7 +94,7 @@ def test_own_settings_of_an_encoder_are_checked_and_return():
     with pytest.raises(UserError, match="classifier_pooling is 'max'.*; expected one of cls, mean"):
         dataclasses.replace(CONFIG, settings={"classifier_pooling": "max"})
     with pytest.raises(UserError, match="local_attention is 1.*; expected 2 or more"):
-        encoders.create(dataclasses.replace(CONFIG, settings={"local_attention": 1}))
+        base_encoder.create_encoder(dataclasses.replace(CONFIG, settings={"local_attention": 1}))
 
 
 @pytest.mark.parametrize(

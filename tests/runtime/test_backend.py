@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import accelerators, backend
+from bert_tf.runtime import backend, machine
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def devices(monkeypatch):
     """Pretends to be a machine with GPUs of these compute capabilities, with TPUs or with such a CPU."""
 
     def pretend(*, gpus=(), tpus=(), remote_tpus=(), cpu="flags : avx2"):
@@ -45,8 +45,8 @@ def machine(monkeypatch):
         ({"remote_tpus": ["TPU:0"]}, "tpu", ["CPU:0", "CPU:1"]),
     ],
 )
-def test_platform_and_devices(machine, hardware, platform, names):
-    machine(**hardware)
+def test_platform_and_devices(devices, hardware, platform, names):
+    devices(**hardware)
     assert (backend.platform(), backend.device_names()) == (platform, names)
     assert backend.gpu_count() == len(hardware.get("gpus", ()))
 
@@ -65,34 +65,34 @@ def test_platform_and_devices(machine, hardware, platform, names):
         ({"remote_tpus": ["TPU:0"]}, True),
     ],
 )
-def test_auto_precision_is_bfloat16_on_supporting_hardware(machine, hardware, expected):
-    machine(**hardware)
+def test_auto_precision_is_bfloat16_on_supporting_hardware(devices, hardware, expected):
+    devices(**hardware)
     assert backend.has_bfloat16() is expected
 
 
-def test_auto_compiles_on_gpus_only(machine):
-    machine()
+def test_auto_compiles_on_gpus_only(devices):
+    devices()
     assert [backend.should_jit(value) for value in ("true", "false", "auto")] == [True, False, False]
-    machine(gpus=[(8, 0)])
+    devices(gpus=[(8, 0)])
     assert [backend.should_jit(value) for value in ("true", "false", "auto")] == [True, False, True]
 
 
-def test_missing_gpu_is_one_sentence(machine, monkeypatch, caplog):
-    machine()
-    monkeypatch.setattr(accelerators, "gpus", lambda: ())
+def test_missing_gpu_is_one_sentence(devices, monkeypatch, caplog):
+    devices()
+    monkeypatch.setattr(machine, "gpus", lambda: ())
     with pytest.raises(UserError, match="device=gpu: TensorFlow sees no GPU; .*hides|lists none either"):
         backend.select_device("gpu")
     backend.select_device("auto")
     assert not caplog.records
-    monkeypatch.setattr(accelerators, "gpus", lambda: (accelerators.Gpu("Tesla K80", (470, 82), (3, 7), 1, 1),))
+    monkeypatch.setattr(machine, "gpus", lambda: (machine.Gpu("Tesla K80", (470, 82), (3, 7), 1, 1),))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setattr(backend.log, "propagate", True)
     backend.select_device("auto")
     assert "computes on the CPU; the driver of Tesla K80 is 470.82, and CUDA 12 needs 525.60.13" in caplog.text
 
 
-def test_gpus_are_split_with_a_memory_limit_and_their_memory_grows(machine, monkeypatch):
-    machine(gpus=["GPU:0"])
+def test_gpus_are_split_with_a_memory_limit_and_their_memory_grows(devices, monkeypatch):
+    devices(gpus=["GPU:0"])
     calls = []
     monkeypatch.setattr(tf.config, "set_logical_device_configuration", lambda *each: calls.append(each))
     monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda *each: calls.append(each))

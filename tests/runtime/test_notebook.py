@@ -8,7 +8,7 @@ import types
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import notebook, progress
+from bert_tf.runtime import progress, terminal
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def shown(monkeypatch):
 
 
 def test_progress_is_a_bar_in_a_notebook(shown, capsys):
-    assert notebook.is_notebook()
+    assert progress.is_notebook()
     with progress.progress("training", 3) as report:
         for done in range(4):
             report(done, "loss <1>")
@@ -44,9 +44,9 @@ def test_progress_is_a_bar_in_a_notebook(shown, capsys):
 
 def test_a_terminal_with_ipython_is_no_notebook(shown, monkeypatch):
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", types.SimpleNamespace)
-    assert not notebook.is_notebook()
+    assert not progress.is_notebook()
     monkeypatch.delitem(sys.modules, "IPython")
-    assert not notebook.is_notebook()
+    assert not progress.is_notebook()
 
 
 def test_a_mistake_is_its_sentence_without_a_traceback():
@@ -58,12 +58,12 @@ def test_warnings_are_printed_as_they_are_unless_the_program_logs(monkeypatch):
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(log, "handlers", [])
     monkeypatch.setattr(sys, "stderr", error)
-    with notebook.plain_warnings():
+    with terminal.plain_warnings():
         logging.basicConfig()  # as a library does that logs meanwhile
         log.warning("2 rows are left out.")
     assert error.getvalue() == "2 rows are left out.\n"
     assert (log.handlers, log.propagate, root.handlers) == ([], True, [])
     logging.basicConfig()
-    with notebook.plain_warnings():
+    with terminal.plain_warnings():
         log.warning("1 row is left out.")
     assert error.getvalue().endswith("WARNING:bert_tf:1 row is left out.\n")

@@ -64,7 +64,7 @@ def test_closed_pipe_needs_no_signal(windows, monkeypatch):
         raise BrokenPipeError
 
     monkeypatch.setattr(main, "_run", closed)
-    monkeypatch.setattr(main.os, "dup2", lambda *_: None)
+    monkeypatch.setattr("os.dup2", lambda *_: None)
     assert main.main(["x"]) == 141
     monkeypatch.setattr(entry_point, "read", closed)
     with pytest.raises(SystemExit) as ended:

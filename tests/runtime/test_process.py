@@ -1,4 +1,4 @@
-"""A process that only answers has weights laid out once, answers as any other, and does not train."""
+"""A process that only answers lays out weights once, answers as any other and does not train. XLA's flags and cache."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model.heads import Classifier
-from bert_tf.runtime import process
+from bert_tf.runtime import machine, process
 from bert_tf.training.distribute import create_strategy
 from bert_tf.training.train_step import TrainStep
 
@@ -72,3 +72,62 @@ def test_process_with_frozen_weights_cannot_train(monkeypatch):
     monkeypatch.setenv(process.FROZEN, "1")
     with pytest.raises(UserError, match="FROZEN_WEIGHTS=1 is set, .*: unset it"):
         TrainStep(None, None, TrainConfig(train_batch_size=2, num_train_steps=1), create_strategy("one_device"))
+
+
+@pytest.fixture
+def before_tensorflow(monkeypatch, tmp_path):
+    """A process that has not imported TensorFlow, on a machine with an accelerator."""
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    monkeypatch.setattr(machine, "DEVICE_FILES", ("/",))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/tmp/dump")
+
+
+def test_xla_rounds_as_the_model_says(before_tensorflow, monkeypatch):
+    process.set_up_xla("none")
+    assert os.environ["XLA_FLAGS"] == "--xla_dump_to=/tmp/dump --xla_allow_excess_precision=false"
+    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug"
+    monkeypatch.setenv("XLA_FLAGS", "--xla_allow_excess_precision=true")
+    process.set_up_xla("none")
+    assert os.environ["XLA_FLAGS"] == "--xla_allow_excess_precision=true", "the user's choice stays"
+
+
+def test_flag_is_one_of_xla():
+    """XLA ends a process with flags that it does not know."""
+    program = "import tensorflow as tf; print(tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1)).numpy())"
+    environment = {**os.environ, "XLA_FLAGS": f"{process.ROUNDING}=false", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.stdout == "2\n", done.stderr
+
+
+def test_compiled_programs_are_kept_in_the_users_cache(before_tensorflow, tmp_path):
+    process.set_up_xla()
+    folder = tmp_path / "cache" / "bert_tf" / "xla"
+    assert folder.is_dir()
+    expected = f"--tf_xla_clustering_debug --tf_xla_persistent_cache_directory={folder} {process.CACHED_DEVICES}"
+    assert os.environ["TF_XLA_FLAGS"] == expected
+    process.set_up_xla(str(tmp_path / "other"))
+    assert os.environ["TF_XLA_FLAGS"] == expected, "the first folder stays"
+
+
+@pytest.mark.parametrize("reason", ["none", "cpu", "imported"])
+def test_nothing_is_kept_if_unwanted_or_useless(before_tensorflow, monkeypatch, tmp_path, reason):
+    if reason == "cpu":
+        monkeypatch.setattr(machine, "DEVICE_FILES", ())
+    if reason == "imported":
+        monkeypatch.setitem(sys.modules, "tensorflow", None)
+    process.set_up_xla("none" if reason == "none" else "auto")
+    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug" and not (tmp_path / "cache").exists()
+    assert ("excess_precision" in os.environ["XLA_FLAGS"]) == (reason == "none")
+
+
+def test_unusable_folder_is_an_error_only_if_given(before_tensorflow, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    names = {str(tmp_path / "file"): "xists", str(tmp_path / "a b"): "its name has a space", "gs://a/b": "in a store"}
+    for folder, reason in names.items():
+        with pytest.raises(UserError, match=f"xla_cache=.* cannot be used .*{reason}"):
+            process.set_up_xla(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    process.set_up_xla()
+    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug"

@@ -12,7 +12,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import DistillationConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.multi_label import MultiLabel
-from bert_tf.model import heads, layer_selection, weights
+from bert_tf.model import heads, weights
 from bert_tf.model.activation_probe import Probe
 from bert_tf.model.packing import PackingSpec
 from bert_tf.training import distillation, distribute
@@ -221,11 +221,11 @@ def test_unsuitable_teachers_and_losses_are_refused(models):
 
 @pytest.mark.parametrize(("text", "expected"), [("", [2, 4]), ("1,4", [1, 4]), ("3,3", [3, 3])])
 def test_student_begins_with_chosen_layers(text, expected):
-    layers = layer_selection.layer_map(text, 2, 4)
+    layers = weights.layer_map(text, 2, 4)
     assert layers == expected
     _, arrays = tiny.pretrainer(TEACHER)
     student = heads.Pretrainer(tiny.CONFIG)
-    report = weights.assign(student, layer_selection.select(arrays, layers))
+    report = weights.assign(student, weights.select_layers(arrays, layers))
     assert not report.newly_initialized and not report.unused
     for new, old in enumerate(layers):
         name = "encoder/layers/{}/attention/project_out/kernel"
@@ -235,4 +235,4 @@ def test_student_begins_with_chosen_layers(text, expected):
 @pytest.mark.parametrize("text", ["1", "0,4", "1,5", "1;2", "1,2,3"])
 def test_impossible_layer_maps_are_refused(text):
     with pytest.raises(UserError, match=f"layer_map is '{text}'; expected 2 numbers from 1 to 4, .* such as 2,4"):
-        layer_selection.layer_map(text, 2, 4)
+        weights.layer_map(text, 2, 4)

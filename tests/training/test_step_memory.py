@@ -11,7 +11,7 @@ from bert_tf.config.device_options import DeviceOptions
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.runtime import accelerators, machine_memory
+from bert_tf.runtime import machine
 from bert_tf.training import step_memory
 from bert_tf.training.step_memory import Step
 
@@ -31,9 +31,9 @@ def check(**training):
 
 @pytest.fixture(autouse=True)
 def a_machine_without_accelerator(monkeypatch):
-    monkeypatch.setattr(accelerators, "DEVICE_FILES", ())
+    monkeypatch.setattr(machine, "DEVICE_FILES", ())
     monkeypatch.setattr(logging.getLogger("bert_tf"), "propagate", True)
-    monkeypatch.setattr(machine_memory, "machine_memory", lambda: (16 * GIB, 8 * GIB))
+    monkeypatch.setattr(machine, "memory", lambda: (16 * GIB, 8 * GIB))
 
 
 def test_counted_weights_are_nearly_all_of_the_model():
@@ -74,9 +74,9 @@ def test_original_batch_of_bert_base_fits_silently(caplog):
 
 
 def with_gpus(monkeypatch, *gibibytes):
-    monkeypatch.setattr(accelerators, "DEVICE_FILES", ("/",))
-    gpus = tuple(accelerators.Gpu("NVIDIA L4", (550,), (8, 9), size * GIB, size * GIB) for size in gibibytes)
-    monkeypatch.setattr(accelerators, "gpus", lambda: gpus)
+    monkeypatch.setattr(machine, "DEVICE_FILES", ("/",))
+    gpus = tuple(machine.Gpu("NVIDIA L4", (550,), (8, 9), size * GIB, size * GIB) for size in gibibytes)
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
 
 
 @pytest.mark.parametrize(

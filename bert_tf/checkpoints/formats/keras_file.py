@@ -22,7 +22,7 @@ from bert_tf.errors import UserError, reason_of
 from bert_tf.model import lora
 from bert_tf.model.heads import BertModel
 from bert_tf.model.weights import variables_by_name
-from bert_tf.runtime import kept_files, keras_classes
+from bert_tf.runtime import files, keras_import
 from bert_tf.runtime.settings import TEXT, Settings
 
 PACKAGE, END = "bert_tf>", "Encoder"  # prefix of registered names, suffix of encoder names
@@ -66,13 +66,13 @@ def _description(assets: Mapping[str, bytes], path: str, model: BertModel) -> di
         tokens, lower_case = read_tokenizer_files(folder)
         return {"vocabulary": tokens, "lower_case": lower_case, "kind": model.kind or None}
     with tempfile.TemporaryDirectory() as folder:
-        kept_files.write(folder, assets)
+        files.write_folder(folder, assets)
         found = native.read_description(folder, model.config)
     return found | {"kind": found["kind"] or model.kind or None}
 
 
 def _has_encoder(part: Part) -> bool:
-    found = keras_classes.load(part.name)
+    found = keras_import.class_named(part.name)
     return found is not None and (issubclass(found, BertModel) or part.name.endswith(END) or part.name == LAYER)
 
 
@@ -98,7 +98,7 @@ def _snake_case(name: str) -> str:
 
 def _with_weights(part: Part, arrays: Mapping[str, np.ndarray], path: str) -> BertModel:
     """The model of a part; for an encoder, a BertModel with it."""
-    found: Any = keras_classes.load(part.name)
+    found: Any = keras_import.class_named(part.name)
     is_model = found is not None and issubclass(found, BertModel)
     try:
         values = dict(part.config)

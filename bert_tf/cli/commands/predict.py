@@ -40,7 +40,7 @@ from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered, answered
 from bert_tf.heads.tags import tagged_words
-from bert_tf.runtime import accelerators, files
+from bert_tf.runtime import atomic_files, files, machine
 from bert_tf.runtime.lazy import module
 
 bulk_files = module("bert_tf.extras.beam.bulk_files")
@@ -142,8 +142,8 @@ class Request:
                 raise UserError("json applies to standard output: remove it, or name an output that ends in .jsonl.")
             if not output.lower().endswith(OUTPUTS):
                 raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
-            if files.is_folder(output) or not (has_folder or files.has_folder(output)):
-                raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
+            if files.is_folder(output) or not has_folder:
+                atomic_files.check_place(output)
             if is_file and files.same(output, arguments.file):
                 raise UserError(f"output and file are both {output}: choose another name for the predictions.")
         return cls(
@@ -189,7 +189,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
 def _say_how_to_start_sooner(folder: str) -> None:
     """Prints how to add a model for an engine to one of this package's exports, if it has none."""
     is_ours = files.is_file(os.path.join(folder, about_file.EXTRA, "bert_config.json"))
-    if is_ours and not engine_network.available(folder) and not accelerators.are_there():
+    if is_ours and not engine_network.available(folder) and not machine.has_accelerator():
         print(
             "Runs on TensorFlow, which takes seconds to start; `bert-tf export RUN --overwrite` adds a model for "
             'OpenVINO, which starts sooner (pip install "bert-tf[openvino]").',

@@ -40,7 +40,10 @@ def run(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as work:
         folder = arguments.folder
         if files.exists(os.path.join(folder, "run.json")):
-            folder = _converted(folder, os.path.join(work, name))
+            folder = os.path.join(work, name)
+            checkpoint = formats.read(arguments.folder)
+            formats.write(checkpoint, folder, publishing.format_for(checkpoint))
+            model_card.write_of_run(arguments.folder, [folder])
         elif not files.exists(os.path.join(folder, model_card.CARD)):
             raise UserError(
                 f"{folder} has no {model_card.CARD}, which the hub shows: pass a folder written by bert-tf convert or "
@@ -69,14 +72,6 @@ def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> N
         print(f"  {size:>15,}  {name}")
     with files.open_text(os.path.join(folder, model_card.CARD)) as card:
         print("", card.read(), sep="\n")
-
-
-def _converted(run: str, folder: str) -> str:
-    """Converts the model of a run to the layout for hubs."""
-    checkpoint = formats.read(run)
-    formats.write(checkpoint, folder, publishing.format_for(checkpoint))
-    model_card.write_of_run(run, [folder])
-    return folder
 
 
 def _names(folder: str) -> Iterator[str]:

@@ -16,8 +16,8 @@ import json
 import os
 import shlex
 
-from bert_tf.cli import recipe_flags
-from bert_tf.cli.recipe_flags import BOOLEANS
+from bert_tf.config import flag_parsers
+from bert_tf.config.flag_parsers import BOOLEANS
 from bert_tf.data.pretraining import plan, records, statistics
 from bert_tf.data.pretraining.plan import RecordOptions
 from bert_tf.recipes.pretraining import pretraining_flags
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input_file", metavar="TEXTS", help="texts to make records from")
     parser.add_argument("output", metavar="TO", help="folder to write the records to")
     parser.add_argument("--vocab_file", required=True, help="vocab.txt; bert-tf vocabulary learns one")
-    recipe_flags.add_arguments(parser, pretraining_flags.Flags, SHARED)
+    flag_parsers.add_arguments(parser, pretraining_flags.Flags, SHARED)
     for name, kind, default, text in (
         ("nsp", str, "true", "rows with two segments, for next-sentence prediction"),
         ("pairs", str, "next", "labels of two segments: next, or order (ALBERT)"),

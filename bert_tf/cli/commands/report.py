@@ -12,9 +12,8 @@ names one.
 import argparse
 import json
 
-from bert_tf.errors import UserError
 from bert_tf.reports import comparison, report
-from bert_tf.runtime import files
+from bert_tf.runtime import atomic_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +26,8 @@ def run(arguments: argparse.Namespace) -> None:
     for folder in arguments.runs:
         report.read(folder)  # report errors before anything is written
     output = arguments.output
-    if output and (files.is_folder(output) or not files.has_folder(output)):
-        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
+    if output:
+        atomic_files.check_place(output)
     if arguments.json:
         print(json.dumps(comparison.compare(arguments.runs), ensure_ascii=False))
         if not output:

@@ -30,8 +30,7 @@ import prometheus_client
 from bert_tf.cli import shared_flags
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.errors import UserError, leave_out, reason_of
-from bert_tf.export import engine_network, loaded_model
-from bert_tf.export.opening import AUTO
+from bert_tf.export import engine_network, loaded_model, opening
 from bert_tf.export.predictor import Predictor
 from bert_tf.runtime import access_token, files, process
 from bert_tf.runtime.lazy import module
@@ -152,11 +151,11 @@ def _load(arguments: argparse.Namespace, name: str, path: str, version: str, *, 
 
 def _engine(arguments: argparse.Namespace, folder: str) -> Predictor | None:
     """The export on the engine from the flags; None for TensorFlow, which "auto" uses if there are more signatures."""
-    is_auto, has_settings = arguments.engine == AUTO, bool(engine_network.available(folder))
+    is_auto, has_settings = arguments.engine == opening.AUTO, bool(engine_network.available(folder))
     others = is_auto and has_settings and engine_network.settings_of(folder).get("other_signatures")
     if others and importlib.util.find_spec("tensorflow") is not None:
         return None
-    return shared_flags.load_engine(arguments, folder)
+    return opening.load(folder, shared_flags.chosen_engine(arguments, folder))
 
 
 def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:

@@ -17,12 +17,12 @@ import json
 import os
 import shlex
 
-from bert_tf.cli import recipe_flags
+from bert_tf.config import flag_parsers
 from bert_tf.config.flag_groups import ModelOptions, TextOptions
 from bert_tf.data import text_lines
 from bert_tf.errors import UserError
 from bert_tf.recipes.pretraining import facts, preparation
-from bert_tf.runtime import files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import module
 from bert_tf.text import corpus, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.sources import Source
@@ -34,11 +34,11 @@ beam_runner = module("bert_tf.extras.beam.beam_runner")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input_file", metavar="TEXTS", help="texts to learn from; with --extend, one word per line")
     parser.add_argument("output", metavar="TO", help="vocab.txt to write")
-    recipe_flags.add_arguments(parser, ModelOptions, ("vocab_size", "do_lower_case"))
+    flag_parsers.add_arguments(parser, ModelOptions, ("vocab_size", "do_lower_case"))
     kinds = [name for name, kind in tokenizer_kinds.KINDS.items() if kind.special_tokens]
     parser.add_argument("--kind", choices=kinds, default=kinds[0], help="kind of tokenizer (wordpiece)")
     parser.add_argument("--extend", metavar="VOCAB", help="vocabulary to add words to")
-    recipe_flags.add_arguments(parser, TextOptions)
+    flag_parsers.add_arguments(parser, TextOptions)
     parser.add_argument("--runner", default="", help="Apache Beam runner that counts the words (none)")
     parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
@@ -48,8 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     output = arguments.output
     lower_case = arguments.do_lower_case == "true" and "byte_bpe" not in arguments.kind
-    if files.is_folder(output) or not files.has_folder(output):
-        raise UserError(f"{output} cannot be written: pass a file in an existing folder.")
+    atomic_files.check_place(output)
     if files.exists(output) and not arguments.overwrite:
         raise UserError(f"{output} already exists: pass another name, or --overwrite.")
     extension = None

@@ -17,7 +17,7 @@ from bert_tf.data.pretraining import duplicates, record_files, stages
 from bert_tf.data.pretraining.buckets import Assignment, Bucket, num_buckets
 from bert_tf.data.pretraining.stages import PartJob, PartResult, ShardJob
 from bert_tf.errors import UserError, count_text, listed
-from bert_tf.runtime.process import MAX_SEED
+from bert_tf.runtime.settings import MAX_SEED
 from bert_tf.text import chinese_words, corpus, vocabulary
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.text.sources import Source, fingerprint, kind_of, parts, text_size

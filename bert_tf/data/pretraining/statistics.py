@@ -142,7 +142,8 @@ def estimate(plan: Plan) -> dict[str, float]:
         list(_sample(sources))
     _, numbered = stages.tokenize_documents(documents, job, tokenizer)
     list(duplicates.keys_of(numbered, job.duplicates, job.duplicate_sentences).pack(1))
-    made = _shard(numbered, plan, tokenizer)
+    shard_job = plan.shard_job(("train", 0), stages.PartResult(documents=len(numbered.numbers)))
+    made = stages.make_shard(_pack(numbered, tokenizer), [], shard_job, tokenizer)
     record_bytes = sum(len(record) + RECORD_FRAME for block in made.blocks for record in block)
     seconds = time.process_time() - start
     total = sum(map(text_size, sources)) if sources else size
@@ -161,11 +162,6 @@ def estimate(plan: Plan) -> dict[str, float]:
     }
 
 
-def _shard(numbered: buckets.NumberedDocuments, plan: Plan, tokenizer: RecordTokenizer) -> stages.Shard:
-    job = plan.shard_job(("train", 0), stages.PartResult(documents=len(numbered.numbers)))
-    return stages.make_shard(_pack(numbered, tokenizer), [], job, tokenizer)
-
-
 def _pack(numbered: buckets.NumberedDocuments, tokenizer: RecordTokenizer) -> list[bytes]:
     codes = np.zeros(len(numbered.numbers), np.int64)
     return [data for _, data in buckets.pack_buckets(numbered, codes, stages.id_bytes(tokenizer))]
@@ -175,15 +171,12 @@ def _sample(sources: Sequence[Source]) -> Iterator[list[str]]:
     """The first documents of some files, SAMPLED_BYTES in total."""
     chosen = sources[:: -(-len(sources) // SAMPLED_FILES)]
     for source in chosen:
-        yield from _up_to(read_documents(source, []), SAMPLED_BYTES // len(chosen))
-
-
-def _up_to(documents: Iterable[list[str]], characters: int) -> Iterator[list[str]]:
-    for document in documents:
-        yield document
-        characters -= sum(map(len, document))
-        if characters < 0:
-            return
+        left = SAMPLED_BYTES // len(chosen)
+        for document in read_documents(source, []):
+            yield document
+            left -= sum(map(len, document))
+            if left < 0:
+                break
 
 
 def describe_estimate(numbers: dict[str, float]) -> str:

@@ -73,12 +73,14 @@ def run(folder: Path, work: Path, plan: Plan, num_workers: int, report: Callable
             if not (work / DROPS.format(partition)).exists()
         ]
         _report_each(submit(between), len(between), partitions, report, "finding duplicates")
+        common, code = (str(work), tokenizer, len(part_jobs), partitions), plan.assignment().code
+        shards = {bucket: folder / plan.shard_name(bucket) for bucket in plan.bucket_list()}
         second = [
-            (write_shard, (str(work), tokenizer, len(part_jobs), partitions, code, str(folder / name), job))
-            for job, name, code in _shard_jobs(plan, result)
-            if not _is_done(work, folder / name, job.bucket)
+            (write_shard, (*common, code(bucket), str(shard), plan.shard_job(bucket, result)))
+            for bucket, shard in shards.items()
+            if not _is_done(work, shard, bucket)
         ]
-        _report_each(submit(second), len(second), len(plan.bucket_list()), report, "writing records")
+        _report_each(submit(second), len(second), len(shards), report, "writing records")
     return _collect(work, plan, result)
 
 
@@ -86,12 +88,6 @@ def _report_each(finished: Iterator[None], left: int, total: int, report: Callab
     report(total - left, total=total, text=text)
     for number, _ in enumerate(finished, 1):
         report(total - left + number, total=total, text=text)
-
-
-def _shard_jobs(plan: Plan, result: PartResult) -> Iterator[tuple[ShardJob, str, int]]:
-    """Yields (job, name of the shard, code of its bucket)."""
-    for bucket in plan.bucket_list():
-        yield plan.shard_job(bucket, result), plan.shard_name(bucket), plan.assignment().code(bucket)
 
 
 def write_part(work: str, tokenizer: TokenizerKey, job: PartJob) -> None:

@@ -209,7 +209,8 @@ def count_words(
                 | "Add" >> beam.Map(lambda item: (0, _add_words(item[1])))
                 | "All" >> beam.GroupByKey()
             )
-            counted | "Write" >> beam.Map(_write_words, path)
+            lines = counted | "Line" >> beam.Map(lambda item: [json.dumps(_add_words(item[1]))])
+            lines | "Write" >> beam.Map(lambda lines: atomic_files.write_lines(path, lines, shared=True))
 
         beam_runner.run(build, runner, flags)
         counts = require_json(path, "counts of words")
@@ -228,7 +229,3 @@ def _add_words(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     for each in counts:
         total.update(each)
     return dict(total)
-
-
-def _write_words(item: tuple[int, Iterable[dict[str, int]]], path: str) -> None:
-    atomic_files.write_lines(path, [json.dumps(_add_words(item[1]))], shared=True)

@@ -63,9 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
         bulk_files.run("extract", arguments, source=arguments.source)
         return
     extract_flags.check(arguments)
-    predictor = _engine(arguments)
-    checkpoint = _checkpoint(arguments, predictor)
-    choice = extract_flags.choose(arguments, checkpoint)
+    predictor, checkpoint, choice = _source(arguments)
     if arguments.export is not None:
         choice = dataclasses.replace(choice, unit="sentence")
         choice.width(checkpoint.config.hidden_size)  # raises if the layer sizes do not fit
@@ -94,12 +92,15 @@ def _engine(arguments: argparse.Namespace) -> Predictor | None:
     return predictor
 
 
-def _checkpoint(arguments: argparse.Namespace, predictor: Predictor | None) -> Checkpoint:
-    """The checkpoint from the flags; for an engine, only its embedding settings."""
+def _source(arguments: argparse.Namespace) -> tuple[Predictor | None, Checkpoint, VectorChoice]:
+    """The engine, the checkpoint (for an engine only its embedding settings) and the vectors from the flags."""
+    predictor = _engine(arguments)
     if predictor:
         folder = predictor.folder
-        return Checkpoint(config=opening.config_of(folder), sentence_vectors=opening.sentence_vectors_of(folder))
-    return shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
+        checkpoint = Checkpoint(config=opening.config_of(folder), sentence_vectors=opening.sentence_vectors_of(folder))
+    else:
+        checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
+    return predictor, checkpoint, extract_flags.choose(arguments, checkpoint)
 
 
 def answer_file(arguments: argparse.Namespace) -> None:
@@ -117,9 +118,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
 def _ready(settings: str) -> tuple[Checkpoint, VectorChoice, BatchFunction]:
     """The model from the flags, kept for the next file of this process."""
     arguments = argparse.Namespace(**json_files.parse(settings))
-    predictor = _engine(arguments)
-    checkpoint = _checkpoint(arguments, predictor)
-    choice = extract_flags.choose(arguments, checkpoint)
+    predictor, checkpoint, choice = _source(arguments)
     return checkpoint, choice, _extractor(arguments, checkpoint, choice, predictor)
 
 

@@ -21,11 +21,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.cli import recipe_flags
-from bert_tf.cli.main import COMMANDS
+from bert_tf.cli.main import COMMANDS, is_recipe
 from bert_tf.config.flag_parsers import positive
 from bert_tf.errors import UserError
-from bert_tf.runtime import accelerators, access_token, cluster, plugins, tensorflow_startup
+from bert_tf.runtime import access_token, cluster, machine, plugins, tensorflow_startup
 from bert_tf.runtime.cluster import Place
 from bert_tf.runtime.rendezvous import Coordinator, Membership
 
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    if not words or not recipe_flags.is_recipe(plugins.member(COMMANDS, words[0], kind="command")):
+    if not words or not is_recipe(plugins.member(COMMANDS, words[0], kind="command")):
         raise UserError(
             f"{' '.join(words[:1]) or 'Nothing'} cannot be launched: pass pretrain, finetune or squad after --."
         )
@@ -161,14 +160,14 @@ class WorkerProcess:
 
 def cores_of(place: Place) -> list[int]:
     """The cores of a worker if several share a machine; [] if it may use all, or the system does not support this."""
-    if place.on_machine[1] == 1 or not hasattr(os, "sched_setaffinity") or accelerators.gpus():
+    if place.on_machine[1] == 1 or not hasattr(os, "sched_setaffinity") or machine.gpus():
         return []
     return cluster.share(sorted(os.sched_getaffinity(0)), *place.on_machine)
 
 
 def gpus_of(place: Place, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment variable with a worker's share of the machine's GPUs; {} if there is nothing to share."""
-    numbers = cluster.share(range(len(accelerators.gpus())), *place.on_machine)
+    numbers = cluster.share(range(len(machine.gpus())), *place.on_machine)
     if place.on_machine[1] == 1 or not numbers or "CUDA_VISIBLE_DEVICES" in environ:
         return {}
     return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, numbers))}

@@ -17,7 +17,7 @@ from bert_tf.data import examples
 from bert_tf.errors import UserError, count_text
 from bert_tf.extras.search import mining, search_flags
 from bert_tf.extras.search.mining import MiningOptions
-from bert_tf.runtime import atomic_files, files
+from bert_tf.runtime import atomic_files
 from bert_tf.runtime.progress import counted
 
 
@@ -50,8 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"text_columns is {arguments.text_columns!r}; expected QUERY,TEXT.")
     if not arguments.output.endswith(".jsonl"):
         raise UserError(f"output is {arguments.output}; expected a name that ends in .jsonl.")
-    if not files.has_folder(arguments.output):
-        raise UserError(f"{arguments.output} cannot be written: pass a file in an existing folder.")
+    atomic_files.check_place(arguments.output)
     pairs = [(row.texts[0], row.texts[1]) for row in examples.read(arguments.pairs, texts=names)]
     arguments.method, arguments.exact = "vectors", False
     index = search_flags.index_of(arguments, arguments.index)

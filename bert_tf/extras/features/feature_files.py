@@ -40,8 +40,7 @@ def format_of(path: str, kind: str | None = None) -> str:
 def check_writable(path: str, *, overwrite: bool = False, kind: str | None = None) -> None:
     """Raises UserError for an existing file, a missing folder, or a format whose package is missing."""
     kind = format_of(path, kind)
-    if files.is_folder(path) or not files.has_folder(path):
-        raise UserError(f"{path} cannot be written: pass a file in an existing folder.")
+    atomic_files.check_place(path)
     if files.exists(path) and not overwrite:
         raise UserError(f"{path} exists already: pass another output, or overwrite.")
     if kind == "parquet":

@@ -176,17 +176,14 @@ def _text_rows(lines: Iterable[bytes], path: str, width: int, *, first_number: i
                 continue
             raise _damaged(path, number, f"has {len(fields) - 1} numbers after a word; expected {width}")
         try:
-            vector = _floats([float(field) for field in fields[1:]])
+            numbers = [float(field) for field in fields[1:]]
         except ValueError:
             raise _damaged(path, number, f"has something other than numbers after {fields[0][:20]!r}") from None
+        with np.errstate(over="ignore"):  # infinity, which is refused
+            vector = np.array(numbers, np.float32)
         if not np.isfinite(vector).all():
             raise _damaged(path, number, "has a number that is not finite")
         yield number, fields[0], vector
-
-
-def _floats(numbers: list[float]) -> np.ndarray:
-    with np.errstate(over="ignore"):  # infinity, which is refused
-        return np.array(numbers, np.float32)
 
 
 def _binary_rows(file: Any, path: str, count: int, width: int) -> Iterator[Row]:

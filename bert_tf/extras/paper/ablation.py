@@ -33,9 +33,14 @@ def run(plan: Plan, jobs: int = 1) -> None:
     Raises UserError if a run fails, or before starting any if one was finished with other flags.
     """
     commands = dict(ablation_plan.commands(plan))
-    _check_tasks(plan)
-    for name in commands:
-        _wait_until_free(os.path.join(plan.folder, name))
+    start_tensorflow()
+    for task in plan.tasks:
+        if task.name not in ablation_plan.COMMANDS:
+            catalog.full_name(task.name)  # an unknown one is an error now, not after hours of pre-training
+    for folder in (os.path.join(plan.folder, name) for name in commands):
+        if files.exists(folder):  # a run may go on after its `ablate` process was killed
+            with folder_lock.locked(folder, f"Waiting for another process that is using {folder}"):
+                pass
     waiting = [name for name, command in commands.items() if not is_finished(plan.folder, name, command)]
     ablation_plan.write_models(plan)
     with progress("runs", len(commands)) as report, _Jobs(plan.folder, jobs) as running:
@@ -49,21 +54,6 @@ def run(plan: Plan, jobs: int = 1) -> None:
                 running.wait_for_one()
             report(len(commands) - len(waiting) - len(running.runs), ", ".join(running.runs))
         report(len(commands), "done")
-
-
-def _check_tasks(plan: Plan) -> None:
-    """Raises UserError for an unknown task now, not after hours of pre-training."""
-    start_tensorflow()
-    for task in plan.tasks:
-        if task.name not in ablation_plan.COMMANDS:
-            catalog.full_name(task.name)
-
-
-def _wait_until_free(folder: str) -> None:
-    """Waits for the end of a run that continues after its `ablate` process was killed."""
-    if files.exists(folder):
-        with folder_lock.locked(folder, f"Waiting for another process that is using {folder}"):
-            pass
 
 
 def _inputs(folder: str, command: Iterable[str], names: Iterable[str]) -> set[str]:

@@ -38,7 +38,8 @@ def _table(title: str, rows: Sequence[Row], published: Mapping[str, Mapping[str,
     lines.append(_line(head + [f"paper: {name}" for name in paper]))
     lines.append(_line(["---", *["---:"] * (len(head) + len(paper) - 1)]))
     for row in rows:
-        cells = [row["name"], *[_perplexity(row)] * has_loss]
+        loss = row["pretraining"].get("masked_lm_loss")
+        cells = [row["name"], *["" if loss is None else f"{math.exp(loss):.1f}"] * has_loss]
         cells += [_cell(row["tasks"][task], rows[0]["tasks"][task]) for task in tasks]
         lines.append(_line(cells + [_number(row["paper"].get(name)) for name in paper]))
     for name, scores in published.items():
@@ -60,11 +61,6 @@ def _score_title(rows: Iterable[Row], task: str) -> str:
     """The title of a task with its score: "SST-2, accuracy"."""
     name = next((row["tasks"][task]["score"] for row in rows if row["tasks"][task]), None)
     return f"{task}, {name}" if name else task
-
-
-def _perplexity(row: Row) -> str:
-    loss = row["pretraining"].get("masked_lm_loss")
-    return "" if loss is None else f"{math.exp(loss):.1f}"
 
 
 def _cell(score: Score | None, first: Score | None) -> str:

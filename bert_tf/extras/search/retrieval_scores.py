@@ -6,7 +6,7 @@ q queries.
 import argparse
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from bert_tf.data import examples
 from bert_tf.errors import UserError, count_text
@@ -69,13 +69,9 @@ def scores(ranked: Sequence[Sequence[str]], relevant: Sequence[set[str]]) -> dic
     return {name: math.fsum(values) / len(values) for name, values in named.items()}
 
 
-def _gains(found: Sequence[str], right: set[str]) -> Iterator[float]:
-    return (1 / math.log2(place + 1) for place, each in enumerate(found[:CUT], 1) if each in right)
-
-
 def _ndcg(found: Sequence[str], right: set[str]) -> float:
     best = sum(1 / math.log2(place + 1) for place in range(1, min(len(right), CUT) + 1))
-    return sum(_gains(found, right)) / best
+    return sum(1 / math.log2(place + 1) for place, each in enumerate(found[:CUT], 1) if each in right) / best
 
 
 def _reciprocal_rank(found: Sequence[str], right: set[str]) -> float:

@@ -13,16 +13,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from bert_tf.config.train_config import LossSettings
-from bert_tf.data.examples import Example
+from bert_tf.data.examples import Example, first_labels, single_label
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import BaseAnswer, Prediction, RawOutputs
 from bert_tf.heads.base.head import Outputs, as_text
-from bert_tf.heads.base.label_texts import shortened, single_label
-from bert_tf.heads.base.loss_settings import BALANCED, cross_entropy, parse_weights
 from bert_tf.heads.base.text_head import TRAINING_LOSS, TextHead
 from bert_tf.runtime.lazy import tf
 from bert_tf.training import confidence
 from bert_tf.training.task import Batch
+
+BALANCED = "balanced"
 
 
 class LabelHead(TextHead):
@@ -114,7 +114,7 @@ class SoftmaxHead(LabelHead):
         label = single_label(example)
         if label not in self._numbers:
             raise UserError(
-                f"In {example.location} the label is {label!r}; expected one of {shortened(self.labels)}, "
+                f"In {example.location} the label is {label!r}; expected one of {first_labels(self.labels)}, "
                 "which are the labels of the training data."
             )
         return self._numbers[label]
@@ -178,3 +178,45 @@ class SoftmaxHead(LabelHead):
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return logits, labels[:, None]
+
+
+def cross_entropy(targets: tf.Tensor, log_probabilities: tf.Tensor, gamma: float) -> tf.Tensor:
+    """-sum of targets * (1 - p)^gamma * log p over the last axis, float32 [...] of [..., C].
+
+    Cross entropy if gamma is 0, otherwise the focal loss.
+    """
+    terms = targets * log_probabilities
+    if gamma:
+        terms *= tf.pow(-tf.math.expm1(log_probabilities), gamma)
+    return -tf.reduce_sum(terms, -1)
+
+
+def parse_weights(flag: str, text: str, labels: Sequence[str]) -> np.ndarray:
+    """Label weights, float32 [C], from "3", "1,3" in their order, or "yes=3", which leaves others at 1.
+
+    Raises UserError, which names the flag, for anything else.
+    """
+    weights = np.ones(len(labels), np.float32)
+    parts = [part.strip() for part in text.split(",")]
+    if not any("=" in part for part in parts) and len(parts) in (1, len(labels)):
+        weights[:] = [_number(flag, part, text) for part in parts]
+        return weights
+    for part in parts:
+        label, _, number = part.rpartition("=")
+        if label not in labels:
+            raise UserError(
+                f"{flag} is {text!r}; expected {BALANCED}, a number for each of the {len(labels)} labels in their "
+                f"order, or label=number with labels among {', '.join(labels)}."
+            )
+        weights[labels.index(label)] = _number(flag, number, text)
+    return weights
+
+
+def _number(flag: str, part: str, text: str) -> float:
+    try:
+        number = float(part)
+    except ValueError:
+        number = np.nan
+    if not 0 <= number < np.inf:
+        raise UserError(f"{flag} is {text!r}; expected numbers of 0 or more, but {part!r} is not.")
+    return number

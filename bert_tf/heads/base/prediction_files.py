@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,20 +165,8 @@ def json_line(values: Mapping[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-def _tsv_lines(rows: Iterable[Answered]) -> Iterator[str]:
-    """Yields a header, then a line for each row; all have the columns of the first."""
-    return (_line(values) for values in _table(rows))
-
-
-def _csv_lines(rows: Iterable[Answered]) -> Iterator[str]:
-    """Yields the same as CSV; a text that a spreadsheet would take for a formula gets a leading apostrophe.
-
-    So does every such line in a text: programs that ignore quotes would take it for a row.
-    """
-    return (_csv_line(values) for values in _table(rows))
-
-
 def _table(rows: Iterable[Answered]) -> Iterator[Iterable[Any]]:
+    """Yields the names of the columns, then the values of each row; all have the columns of the first."""
     for number, row in enumerate(rows):
         columns = row.columns()
         if not number:
@@ -187,6 +175,10 @@ def _table(rows: Iterable[Answered]) -> Iterator[Iterable[Any]]:
 
 
 def _csv_line(values: Iterable[Any]) -> str:
+    """A line of CSV; a text that a spreadsheet would take for a formula gets a leading apostrophe.
+
+    So does every such line in a text: programs that ignore quotes would take it for a row.
+    """
     buffer = io.StringIO()
     # csv quotes carriage returns only if they are part of its line ends
     csv.writer(buffer, lineterminator="\r\n").writerow(map(_without_formula, values))
@@ -220,6 +212,10 @@ def _line(values: Iterable[Any]) -> str:
     return "\t".join(" ".join(str(value).split("\t")).replace("\r", " ").replace("\n", " ") for value in values) + "\n"
 
 
-LINES = {".jsonl": json_lines, ".tsv": _tsv_lines, ".csv": _csv_lines}
+LINES: dict[str, Callable[[Iterable[Answered]], Iterator[str]]] = {
+    ".jsonl": json_lines,
+    ".tsv": lambda rows: map(_line, _table(rows)),
+    ".csv": lambda rows: map(_csv_line, _table(rows)),
+}
 TABLES = {".xlsx": _write_excel, ".parquet": _write_parquet}
 EXTENSIONS = (*LINES, *TABLES)

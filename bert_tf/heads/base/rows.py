@@ -67,26 +67,27 @@ class StoredRows(Rows):
     """Preprocessed examples to train on."""
 
     is_known = True
+    stored: ReadyRows
 
     def __init__(self, stored: ReadyRows, max_seq_length: int) -> None:
-        self.stored, self._rows = stored, stored
-        self.count, self._max_seq_length = stored.count, max_seq_length
+        self.stored, self.count, self._max_seq_length = stored, stored.count, max_seq_length
 
     def describe(self, name: str) -> list[str]:
-        stored = self._rows
-        return [
-            f"{name}: {self.count:,} preprocessed examples of {stored.path}, the longest of {stored.lengths.max()} "
-            "tokens."
-        ]
+        path, longest = self.stored.path, self.stored.lengths.max()
+        return [f"{name}: {self.count:,} preprocessed examples of {path}, the longest of {longest} tokens."]
 
     def statistics(self) -> dict[str, Any]:
-        return text_lengths.statistics(self._rows.lengths, self._max_seq_length)
+        return text_lengths.statistics(self.stored.lengths, self._max_seq_length)
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
 
         def batch_of(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             weights = tf.ones_like(numbers, tf.float32)
-            return {**self._rows.gather(numbers), "row_weights": weights, "row_numbers": tf.cast(numbers + 1, tf.int32)}
+            return {
+                **self.stored.gather(numbers),
+                "row_weights": weights,
+                "row_numbers": tf.cast(numbers + 1, tf.int32),
+            }
 
-        lengths = self._rows.lengths if by_length else None
+        lengths = self.stored.lengths if by_length else None
         return pipeline.indexed_batches(self.count, batch_size, batch_of, seed=seed, lengths=lengths)

@@ -11,6 +11,7 @@ from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime.lazy import keras
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training.task import Batch, Task
 
 
 class Servable(abc.ABC):
@@ -38,3 +39,16 @@ class Servable(abc.ABC):
     @abc.abstractmethod
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """The signatures of the export: {name: tf.function on strings}."""
+
+
+class TextTask(Servable, Task):
+    """A task on texts. tokenizer: cuts them into tokens."""
+
+    tokenizer: Tokenizer
+
+    def row_texts(self, batch: Batch) -> list[str]:
+        """The tokens of each row of a batch as one text; [] if it contains no tokens."""
+        if "token_ids" not in batch:
+            return []
+        token_ids = batch["token_ids"].numpy()
+        return list(self.tokenizer.detokenize(token_ids.reshape(len(token_ids), -1)))

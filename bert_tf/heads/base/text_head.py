@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from bert_tf.config.train_config import LossSettings
-from bert_tf.data.examples import Example
+from bert_tf.data.examples import Example, single_label
 from bert_tf.errors import NoEngine, UserError, count_text, leave_out
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.head import Head, Metrics
-from bert_tf.heads.base.label_texts import single_label
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import confidence, metrics
@@ -99,7 +98,7 @@ class TextHead(Head):
             criterion: the score that decides which model is best; by default the first.
             temperature: see `training.confidence.parse_temperature`.
             class_weights: "balanced" weights every class equally in the training loss, "none" every example; or see
-                `loss_settings.parse_weights`.
+                `label_head.parse_weights`.
             loss: changes to the loss for training.
             windows: how texts longer than max_seq_length are read; None: they are truncated.
             truncation: which text of a pair is truncated, see `tokenizer.pack`.
@@ -153,14 +152,14 @@ class TextHead(Head):
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
         """Labels as numbers [n, ...]; UserError with the position of any label that this head does not have."""
 
-    @abc.abstractmethod
     def unknown(self, count: int) -> np.ndarray:
-        """Placeholders in the shape of `encode`, for examples without labels."""
+        """Placeholders in the shape of `encode`, for examples without labels; here for labels that are numbers."""
+        return np.zeros(count, np.float32)
 
     def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
         """Loss weights, float32 [n], from the flag class_weights; UserError if there are no classes.
 
-        text: "balanced" weights every class equally; otherwise see `loss_settings.parse_weights`.
+        text: "balanced" weights every class equally; otherwise see `label_head.parse_weights`.
         """
         raise leave_out("class_weights needs one class for each text")
 
@@ -168,9 +167,9 @@ class TextHead(Head):
         """Number of examples of each label, [C]; None if labels have no names."""
         return None
 
-    @abc.abstractmethod
     def names(self, predicted: np.ndarray) -> list[str]:
-        """Labels, or predicted ones, as written in the label column."""
+        """Labels, or predicted ones, as written in the label column; here numbers."""
+        return [f"{number:.3f}" for number in predicted]
 
     # Training
 

@@ -141,7 +141,9 @@ class TextRows(Rows):
             examples,
             text_windows.describe(self.token_counts, head.max_seq_length, head.windows, self._tokenizer.settings),
         ]
-        warnings = list(self._warnings_on_texts())
+        empty = [row for row, texts in enumerate(self.texts) if not all(text.strip() for text in texts)]
+        place = f"the first in {self.examples[empty[0]].location}" if empty else ""
+        warnings = [f"{len(empty):,} of {count:,} have an empty text, {place}: kept as they are."] if empty else []
         if label_counts is not None:
             frequencies = dict(zip(head.labels, label_counts / count, strict=True))
             if len(frequencies) <= MAX_CLASSES:
@@ -154,12 +156,6 @@ class TextRows(Rows):
         if name != "train" and label_counts is not None and count < FEW:
             warnings.append(f"scores on {examples} have a margin of about ±{100 / count**0.5:.0f} percentage points.")
         return [f"{name}: {'; '.join(facts)}.", *(f"Warning: {warning}" for warning in warnings)]
-
-    def _warnings_on_texts(self) -> Iterator[str]:
-        empty = [row for row, texts in enumerate(self.texts) if not all(text.strip() for text in texts)]
-        if empty:
-            place = self.examples[empty[0]].location
-            yield f"{len(empty):,} of {self.count:,} have an empty text, the first in {place}: kept as they are."
 
     def _warnings_on_classes(self, counts: np.ndarray) -> Iterator[str]:
         names = self._head.labels

@@ -128,11 +128,8 @@ def scores_of(questions: Sequence[Question], predictions: Sequence[Prediction], 
         return squad_scores.evaluate(known, texts)
     scores = squad_scores.evaluate_with_null(known, texts)
     odds = {question.id: p.null_odds for question, p in pairs if p.null_odds is not None}
-    forced = {question.id: _best_text(p) for question, p in pairs}
+    forced = {
+        question.id: next((answer["text"] for answer in p.answers if answer["text"]), "") for question, p in pairs
+    }
     best = squad_scores.evaluate_with_null(known, forced, odds)
     return scores | {name: value for name, value in best.items() if name.startswith("best_")}
-
-
-def _best_text(prediction: Prediction) -> str:
-    """The best answer other than "no answer", "" if there is none."""
-    return next((answer["text"] for answer in prediction.answers if answer["text"]), "")

@@ -7,10 +7,10 @@ TensorFlow.
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf.data.tag_notations import OUTSIDE
 from bert_tf.runtime.lazy import module
 
 seqeval_metrics = module("seqeval.metrics")
-OUTSIDE = "O"
 ALL = "micro avg"  # seqeval's name for all types together
 
 Tags = Sequence[Sequence[str]]

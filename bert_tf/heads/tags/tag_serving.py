@@ -178,11 +178,6 @@ class TagServing:
         rows = self.windows.rows(self.tokenizer, words.ids, plan.firsts, plan.sizes)
         return rows, {"numbers": numbers, "positions": positions, "with_token": with_token}
 
-    def _of_all_words(self, states: tf.Tensor, rest: Tensors) -> tf.Tensor:
-        """States of words with tokens [M, *S] -> states of all words [N, *S], zeros for the others."""
-        shape = self.words.state_shape(self.model)
-        return tf.scatter_nd(rest["with_token"], states, tf.concat([tf.shape(rest["firsts"], tf.int64), shape], 0))
-
     def _states_in_blocks(self, words: "Words") -> tf.Tensor:
         """The states of all words [N, *S]; states of other tokens are kept in memory for one block at a time."""
         rows, places = self._rows(words)
@@ -195,7 +190,8 @@ class TagServing:
 
         shape = self.words.state_shape(self.model)
         states = concat_blocks(of_rows, tf.shape(rows["lengths"])[0], shape)  # [M, *S]
-        return self._of_all_words(states, {**places, **words.columns})
+        every = tf.concat([tf.shape(words.columns["firsts"], tf.int64), shape], 0)
+        return tf.scatter_nd(places["with_token"], states, every)  # zeros for words without tokens
 
 
 def serving_examples(sentences: Sequence[Sentence]) -> dict[str, dict[str, list[list[str]]]]:

@@ -93,7 +93,7 @@ class Tagging(Tags):
         """{"f1", "precision", "recall"} of entities; for a CRF also "accuracy" of words."""
         if not split.is_known:
             return {}
-        scores = entity_scores.scores(**self._tags(predictions, split))
+        scores = entity_scores.scores(**self._tags(split, self.word_predictions(predictions, split)[0]))
         if self.crf:
             labels, predicted = self.compare(predictions, split)
             scores["accuracy"] = float(np.mean(labels == predicted)) if len(labels) else 0.0
@@ -106,12 +106,7 @@ class Tagging(Tags):
                 counts[word][number] += 1
         usual = {word: each.most_common(1)[0][0] for word, each in counts.items()}
         guesses = np.array([usual.get(word, self.tag_set.outside) for word in _words(held_out)], np.int32)
-        names = np.array(self.tag_set.tags, object)
-        tags = {
-            name: [names[row].tolist() for row in held_out.by_sentence(numbers)]
-            for name, numbers in (("labels", held_out.word_labels), ("predictions", guesses))
-        }
-        scores = entity_scores.scores(**tags, is_plain=self.tag_set.scheme == "plain")
+        scores = entity_scores.scores(**self._tags(held_out, held_out.by_sentence(guesses)))
         return {"the most frequent tag of each word": scores}
 
     # Reports
@@ -150,7 +145,8 @@ class Tagging(Tags):
                 {"id": row["id"], "text": row["text"], **names, **entities, "wrong": len(missed) + len(spurious)}
             )
         rows = sorted((row for row in rows if row["wrong"]), key=lambda row: -row["wrong"])
-        return {"per_class": entity_scores.per_type(**self._tags(predictions, split)), "hardest": rows[:HARDEST]}
+        tags = self._tags(split, self.word_predictions(predictions, split)[0])
+        return {"per_class": entity_scores.per_type(**tags), "hardest": rows[:HARDEST]}
 
     def word_predictions(self, predictions: Predictions, split: TagRows) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Labels of words, as numbers, and their probabilities: arrays for the sentences predicted completely.
@@ -199,10 +195,9 @@ class Tagging(Tags):
             rows.append(row)
         return rows
 
-    def _tags(self, predictions: Predictions, split: TagRows) -> dict[str, Any]:
-        """The arguments for `entity_scores.scores`."""
+    def _tags(self, split: TagRows, predicted: Sequence[np.ndarray]) -> dict[str, Any]:
+        """The arguments for `entity_scores.scores`; predicted: the labels of the words of the first sentences."""
         names = np.array(self.tag_set.tags, object)
-        predicted = self.word_predictions(predictions, split)[0]
         labels = split.by_sentence(split.word_labels)[: len(predicted)]
         return {
             "labels": [names[row].tolist() for row in labels],

@@ -93,13 +93,6 @@ class VectorGoal(TextHead):
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         return cls(SentenceVectors(str(about["pooling"]), bool(about["normalize"])))
 
-    def unknown(self, count: int) -> np.ndarray:
-        """Zeros."""
-        return np.zeros(count, np.float32)
-
-    def names(self, predicted: np.ndarray) -> list[str]:
-        return [f"{number:.3f}" for number in predicted]
-
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> Metrics:
         """The losses of the batch; with `sizes` their sum, and other metrics for the largest size."""
         vectors = outputs[VECTORS]

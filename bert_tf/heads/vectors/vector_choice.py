@@ -4,13 +4,12 @@ K vectors per token, D hidden size, L layers.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.config.flag_parsers import finite
 from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.errors import UserError
-from bert_tf.runtime import json_arrays
+from bert_tf.runtime import json_files
 
 SMALLEST = 1e-12  # lower bound of the length that a vector is divided by
 EPSILON = 1e-5  # added to the variance by the LayerNorm of sentence-transformers
@@ -102,17 +101,11 @@ def choose_layers(text: str, num_hidden_layers: int, weights: str = "") -> Layer
     chosen = range(-4, 0) if join != "apart" else [ONE_LAYER.get(str(name), name) for name in names]
     layers = tuple(_state(number, text, num_hidden_layers) for number in chosen)
     if factors:
-        _check_weights(factors, layers, names, join, text)
+        if join != "apart" or len(factors) != len(layers):
+            reason = f"{names[0]} has its own" if join != "apart" else f"layers {text!r} are {len(layers)}"
+            raise UserError(f"layer_weights are {len(factors)} numbers, but {reason}: pass one for each layer.")
         return LayerChoice(layers=layers, names=(WEIGHTED_SUM,), join="sum", weights=factors)
     return LayerChoice(layers=layers, names=tuple(names), join=join, weights=(1.0,) * len(layers))
-
-
-def _check_weights(
-    weights: Sequence[float], layers: Sequence[int], names: Sequence[int | str], join: str, text: str
-) -> None:
-    if join != "apart" or len(weights) != len(layers):
-        reason = f"{names[0]} has its own" if join != "apart" else f"layers {text!r} are {len(layers)}"
-        raise UserError(f"layer_weights are {len(weights)} numbers, but {reason}: pass one for each layer.")
 
 
 def _state(layer: int | str, text: str, count: int) -> int:
@@ -192,6 +185,6 @@ class VectorChoice:
             **{name: getattr(self, name) for name in names},
             "prompt": self.prompt if of_texts else "",
             "include_prompt": self.include_prompt,
-            "after": [vars(layer) | {"arrays": json_arrays.as_json(layer.arrays)} for layer in self.after],
+            "after": [vars(layer) | {"arrays": json_files.arrays_as_json(layer.arrays)} for layer in self.after],
             "is_normalized_last": self.unit in self.normalize,
         }

@@ -19,7 +19,7 @@ from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.finetuning import baselines, few_examples, few_shot, folds, preprocessed, starting_point, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import plan_text
-from bert_tf.runtime import accelerators, files, log_notes, run_files
+from bert_tf.runtime import files, machine, run_files, terminal
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import step_memory
@@ -139,7 +139,7 @@ class Plan:
         if options.start != baselines.FROZEN and not task.split("train").stored:
             mean = task.split("train").statistics()["mean_length"] * task.head.rows_per_example
             rows = sum(each.training.num_train_steps * each.training.train_batch_size for each in self.runs)
-            gpus = accelerators.number(options.devices.device)
+            gpus = machine.gpus_used(options.devices.device)
             lines["time"] = plan_text.time(advice.training_seconds(start.config, mean * rows, gpus=gpus))
         return lines
 
@@ -294,7 +294,7 @@ def _read_data(
 
     Also returns the checkpoint with the size of the vocabulary, which may be learned from the data.
     """
-    with log_notes.kept() as notes:
+    with terminal.kept_warnings() as notes:
         task = starting_point.create_task(options, start, folder)
         start = starting_point.with_pooling(options, start, task)
         task = preprocessed.attach(task, options, start).replaced(groups_by_length=options.group_by_length)

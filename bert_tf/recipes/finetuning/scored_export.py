@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf import heads
 from bert_tf.config.flag_parsers import comma_separated
-from bert_tf.data import bad_rows, tables
+from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, opening, prediction_inputs, text_function
@@ -208,7 +208,7 @@ def _table_rows(path: str, export: TextFunction, about: Mapping[str, Any], colum
     reasons = [f"{place} has too many or too few fields" for place in malformed] + reasons
     if not kept:
         raise UserError(f"No row of {path} has a text and a label in its column {label!r}.")
-    bad_rows.report(path, reasons, stops=False, flag="")
+    labelled_rows.report_bad(path, reasons, stops=False, flag="")
 
 
 def _glue_layout(about: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from bert_tf.recipes.pretraining import named_recipes, own_text, preparation
 from bert_tf.recipes.pretraining.facts import Facts, of_phase
 from bert_tf.recipes.pretraining.pretraining_flags import Flags, with_computed_settings, without_dropping, without_pairs
 from bert_tf.reports import plan_text
-from bert_tf.runtime import accelerators
+from bert_tf.runtime import machine
 from bert_tf.training import step_memory
 
 # Derived from the text, the time and the machine; a resumed run keeps them.
@@ -68,7 +68,7 @@ class Plan:
         if training.budget_minutes:
             seconds = 60 * training.budget_minutes
         else:
-            gpus = accelerators.number(options.devices.device)
+            gpus = machine.gpus_used(options.devices.device)
             seconds = advice.training_seconds(config, per_step * training.num_train_steps, gpus=gpus)
         return {**lines, "time": plan_text.time(seconds)}
 

@@ -19,7 +19,7 @@ from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.pretraining import own_text
 from bert_tf.recipes.pretraining.facts import Facts, check_has_text
 from bert_tf.recipes.pretraining.pretraining_flags import AUTO_STEPS, Flags
-from bert_tf.runtime import accelerators, backend, files, terminal
+from bert_tf.runtime import backend, files, machine, terminal
 from bert_tf.runtime.cluster import check_workers, number_of_workers
 from bert_tf.runtime.progress import progress
 from bert_tf.text import corpus, special_tokens, tokenizer_kinds, vocabulary, vocabulary_learning
@@ -92,7 +92,7 @@ def with_computed_defaults(options: Flags, facts: Facts) -> Flags:
 
 def _for_own_text(options: Flags, tokens: int) -> Flags:
     """The flags with a size and a recipe for the text, which are printed, if the user chose neither."""
-    gpus = accelerators.number(options.devices.device)
+    gpus = machine.gpus_used(options.devices.device)
     given = {name: value for name, value in options.values().items() if name in options.given}
     chosen = own_text.defaults(tokens, given, gpus=gpus, processes=max(1, number_of_workers()))
     for line in own_text.lines(tokens, chosen) if chosen else ():

@@ -34,11 +34,8 @@ def read(path: str) -> list[Example]:
         label="label" if "label" in columns else None,
         id_column=next((name for name in ("", "ind") if name in columns), None),  # the first column has no name
     )
-    return [dataclasses.replace(row, texts=_with_choices(*row.texts)) for row in rows]
-
-
-def _with_choices(first: str, start: str, *endings: str) -> tuple[str, ...]:
-    return (first, *(f"{start} {ending}".strip() for ending in endings))
+    choices = [[f"{row.texts[1]} {ending}".strip() for ending in row.texts[2:]] for row in rows]
+    return [dataclasses.replace(row, texts=(row.texts[0], *each)) for row, each in zip(rows, choices, strict=True)]
 
 
 def _path(data_dir: str, names: Sequence[str]) -> str:

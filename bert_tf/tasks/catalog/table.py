@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf import heads
 from bert_tf.config.flag_parsers import comma_separated
-from bert_tf.data import bad_rows, examples, tables, tfds_datasets
+from bert_tf.data import examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.base.table_options import TableOptions
@@ -77,7 +77,8 @@ def _examples(options: TableOptions, split: str, columns: Sequence[str]) -> list
     path = table_splits.require(options, split)
     label: str | None = options.label_column
     if split == "test":
-        names = dict.fromkeys(_column_names(options, path))
+        name, folder = options.tfds_name, options.tfds_dir
+        names = dict.fromkeys(tfds_datasets.feature_names(name, folder) if name else tables.column_names(path))
         label = label if set(examples.label_columns(label, names)) <= set(names) else None
     malformed: list[str] | None = [] if options.bad_rows == "skip" and split != "test" else None
     same: dict[str, Any] = {"texts": columns, "label": label}
@@ -115,7 +116,7 @@ def _without_bad_rows(
             reasons.append(f"{row.location} has no {lacks}")
         else:
             kept.append(row)
-    bad_rows.report(path, reasons, stops=malformed is None)
+    labelled_rows.report_bad(path, reasons, stops=malformed is None)
     if not kept:
         raise UserError(f"No row of {path} has a text{' and a label' * is_labelled}.")
     return kept
@@ -151,12 +152,6 @@ def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joi
                 ", ".join(map(repr, same)),
             )
     return [label for label in labels if label not in left_out]
-
-
-def _column_names(options: TableOptions, path: str) -> list[str]:
-    if options.tfds_name:
-        return tfds_datasets.feature_names(options.tfds_name, options.tfds_dir)
-    return tables.column_names(path)
 
 
 def _labels(options: TableOptions, goal_class: type[TextHead], training: Callable[[], list[Example]]) -> list[str]:

@@ -37,7 +37,10 @@ def task(
     """Pairs in a language, or with ZERO_SHOT in all of them; see bert_tf.tasks.catalog for the first two arguments."""
     trained = ENGLISH if language == ZERO_SHOT else language
     read_split = functools.partial(functools.cache(read), options.data_dir)
-    evaluated = {"": trained} if language != ZERO_SHOT else {f"{name}_": name for name in _english_first(languages)}
+    evaluated = {"": trained}
+    if language == ZERO_SHOT:  # English decides which weights are best: there is no data in other languages
+        ordered = sorted(languages, key=lambda name: (name != ENGLISH, name))
+        evaluated = {f"{name}_": name for name in ordered}
     splits: dict[str, Callable[[], list[Example]]] = {"train": functools.partial(read_split, "train", trained)}
     for prefix, name in evaluated.items():
         for part in ("dev", "test"):
@@ -52,11 +55,6 @@ def task(
         eval_splits={prefix: f"dev_{name}" if prefix else "dev" for prefix, name in evaluated.items()},
         test_splits=tuple(split for split in splits if split.startswith("test")),
     )
-
-
-def _english_first(languages: Sequence[str]) -> list[str]:
-    """English decides which weights are best: in zero-shot transfer there is no data in other languages."""
-    return sorted(languages, key=lambda language: (language != ENGLISH, language))
 
 
 def find(data_dir: str, *paths: str) -> str:

@@ -18,12 +18,12 @@ from bert_tf.data.mlm_masking import mask_tokens
 from bert_tf.data.pretraining import masked_records, record_input
 from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.heads import masked_lm
+from bert_tf.heads.base.servable import TextTask
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
 from bert_tf.heads.next_sentence import NextSentence
 from bert_tf.heads.replaced_tokens import ReplacedTokens
 from bert_tf.model.heads import Pretrainer
 from bert_tf.model.replaced_tokens import ReplacedTokenModel
-from bert_tf.tasks.text_task import TextTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective
 
@@ -121,29 +121,19 @@ class PretrainingTask(TextTask):
 
     def _with_targets(self, dataset: tf.data.Dataset, seed: int, *, is_static: bool) -> tf.data.Dataset:
         """Batches of (records, seeds) -> batches of inputs and targets. is_static: a record always has one mask."""
-        max_seq_length = self.records["wanted"]["max_seq_length"]
-        if self.records["wanted"].get("format") == masked_records.FORMAT:
-            return self._with_given_targets(dataset, max_seq_length)
-
-        has_words = bool(self.records["wanted"].get("chinese_word_segmentation"))
+        wanted, most = self.records["wanted"], self.masking.max_predictions_per_seq
+        max_seq_length, has_words = wanted["max_seq_length"], bool(wanted.get("chinese_word_segmentation"))
+        has_targets = wanted.get("format") == masked_records.FORMAT
 
         def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
+            if has_targets:
+                return record_input.parse_masked_records(records, max_seq_length, most)
             pairs = record_input.parse_pretraining_records(
                 records, max_seq_length, self.tokenizer.pad_id, has_words=has_words
             )
             static_seeds = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
             continues = pairs.pop(CONTINUATIONS, None)
             return {**pairs, **self._targets(pairs, static_seeds if is_static else seeds, continues)}
-
-        make_batch = pipeline.no_autograph(make_batch)
-        return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
-
-    def _with_given_targets(self, dataset: tf.data.Dataset, max_seq_length: int) -> tf.data.Dataset:
-        """Batches of (records, seeds) -> batches of inputs and the targets in the records."""
-        most = self.masking.max_predictions_per_seq
-
-        def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
-            return record_input.parse_masked_records(records, max_seq_length, most)
 
         make_batch = pipeline.no_autograph(make_batch)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)

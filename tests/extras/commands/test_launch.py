@@ -10,7 +10,7 @@ import pytest
 
 from bert_tf.cli import main
 from bert_tf.extras.commands import launch
-from bert_tf.runtime import accelerators, cluster
+from bert_tf.runtime import cluster, machine
 from bert_tf.runtime.cluster import Place
 
 REPORT = "import json, os; print('number', json.loads(os.environ['TF_CONFIG'])['task']['index'])"
@@ -137,7 +137,7 @@ def test_impossible_job_is_one_line(programs, capfd, monkeypatch, arguments, env
 
 
 def test_workers_of_a_machine_share_its_gpus(monkeypatch):
-    monkeypatch.setattr(accelerators, "gpus", lambda: (None,) * 4)
+    monkeypatch.setattr(machine, "gpus", lambda: (None,) * 4)
     second = Place(1, 2, "localhost", (1, 2))
     assert launch.gpus_of(second, {}) == {"CUDA_VISIBLE_DEVICES": "2,3"}
     assert launch.gpus_of(second, {"CUDA_VISIBLE_DEVICES": "7"}) == {}

@@ -18,7 +18,7 @@ from bert_tf.model import heads, weights
 from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import results, starting_point
 from bert_tf.recipes.finetuning.planning import RunPlan, Setup
-from bert_tf.runtime import accelerators, machine_memory
+from bert_tf.runtime import machine
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
@@ -250,8 +250,8 @@ def test_head_of_another_task_is_refused_without_training(start, message):
 
 
 def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
-    monkeypatch.setattr(accelerators, "are_there", lambda: False)
-    monkeypatch.setattr(machine_memory, "machine_memory", lambda: (2**34, 2**34))
+    monkeypatch.setattr(machine, "has_accelerator", lambda: False)
+    monkeypatch.setattr(machine, "memory", lambda: (2**34, 2**34))
     start = Checkpoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
 

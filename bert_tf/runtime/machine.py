@@ -1,4 +1,4 @@
-"""The accelerators of this machine, as described by the driver; without TensorFlow."""
+"""The memory and the accelerators of this machine, as described by system and driver; without TensorFlow."""
 
 import contextlib
 import csv
@@ -8,11 +8,14 @@ import glob
 import os
 import subprocess
 
+import psutil
+
 DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*")
 QUERY = "name,driver_version,compute_cap,memory.total,memory.free"  # fields queried from nvidia-smi
 QUERY_SECONDS = 20
 OLDEST_DRIVER = (525, 60, 13)  # for CUDA 12, used by TensorFlow (NVIDIA's table of minor compatibility)
 AMPERE = (8, 0)  # the first compute capability with instructions for bfloat16
+CONTROL_GROUP = "/sys/fs/cgroup/memory.max"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +29,12 @@ class Gpu:
     free: int
 
 
-def number(device: str) -> int:
+def gpus_used(device: str) -> int:
     """The number of GPUs used for training with this value of --device."""
     return 0 if device == "cpu" else len(gpus())
 
 
-def are_there() -> bool:
+def has_accelerator() -> bool:
     """Returns whether the operating system has an accelerator, whatever TensorFlow sees."""
     return any(glob.glob(pattern) for pattern in DEVICE_FILES)
 
@@ -84,3 +87,15 @@ def why_unseen() -> str:
 def grow_memory() -> None:
     """Lets TensorFlow allocate GPU memory on demand instead of nearly all of it; call before its runtime starts."""
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+
+
+def memory() -> tuple[int, int]:
+    """Returns (bytes of memory, free bytes), within the container's limit if there is one."""
+    found = psutil.virtual_memory()
+    limit = found.total
+    try:
+        with open(CONTROL_GROUP, encoding="ascii") as file:
+            limit = min(limit, int(file.read()))
+    except (OSError, ValueError):  # no cgroups, or "max"
+        pass
+    return limit, min(limit, found.available)

@@ -1,10 +1,10 @@
-"""What the driver of GPUs says of them, on machines that need not exist."""
+"""GPUs as the driver lists them, on machines that need not exist; and memory within the limit of a container."""
 
 import subprocess
 
 import pytest
 
-from bert_tf.runtime import accelerators
+from bert_tf.runtime import machine
 
 H100 = "NVIDIA H100 80GB HBM3, 550.54.15, 9.0, 81559, 80994"
 T4 = "Tesla T4, 470.82.01, 7.5, 15360, 15000"
@@ -12,7 +12,7 @@ SHARED = "NVIDIA GB10, 580.95.05, 12.1, [N/A], [N/A]"
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def driver(monkeypatch):
     """Pretends that nvidia-smi prints these lines; None: it is not there."""
 
     def pretend(*lines, code=0, visible=None):
@@ -21,14 +21,14 @@ def machine(monkeypatch):
                 raise FileNotFoundError("nvidia-smi")
             return subprocess.CompletedProcess([], code, "\n".join(lines) + "\n", "")
 
-        accelerators.gpus.cache_clear()
+        machine.gpus.cache_clear()
         monkeypatch.setattr(subprocess, "run", run)
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if visible is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
 
     yield pretend
-    accelerators.gpus.cache_clear()
+    machine.gpus.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -45,16 +45,16 @@ def machine(monkeypatch):
         ((H100,), {"code": 9}, []),
     ],
 )
-def test_gpus_are_those_of_the_driver_that_are_visible(machine, lines, options, names):
-    machine(*lines, **options)
-    assert [gpu.name for gpu in accelerators.gpus()] == names
+def test_gpus_are_those_of_the_driver_that_are_visible(driver, lines, options, names):
+    driver(*lines, **options)
+    assert [gpu.name for gpu in machine.gpus()] == names
 
 
-def test_memory_driver_and_capability_are_numbers(machine):
-    machine(H100)
-    (gpu,) = accelerators.gpus()
+def test_memory_driver_and_capability_are_numbers(driver):
+    driver(H100)
+    (gpu,) = machine.gpus()
     assert (gpu.total, gpu.free) == (81559 << 20, 80994 << 20)
-    assert gpu.driver >= accelerators.OLDEST_DRIVER and gpu.capability >= accelerators.AMPERE
+    assert gpu.driver >= machine.OLDEST_DRIVER and gpu.capability >= machine.AMPERE
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,16 @@ def test_memory_driver_and_capability_are_numbers(machine):
         ((H100,), "-1", "CUDA_VISIBLE_DEVICES hides them all: unset it"),
     ],
 )
-def test_why_tensorflow_sees_no_gpu(machine, lines, visible, expected):
-    machine(*lines, visible=visible)
-    assert accelerators.why_unseen().startswith(expected)
+def test_why_tensorflow_sees_no_gpu(driver, lines, visible, expected):
+    driver(*lines, visible=visible)
+    assert machine.why_unseen().startswith(expected)
+
+
+def test_container_limit_is_respected(monkeypatch, tmp_path):
+    limits = tmp_path / "memory.max"
+    monkeypatch.setattr(machine, "CONTROL_GROUP", str(limits))
+    free_of_limits = machine.memory()
+    limits.write_text("max\n")
+    assert machine.memory()[0] == free_of_limits[0] > 0
+    limits.write_text("1048576\n")
+    assert machine.memory() == (1048576, 1048576)

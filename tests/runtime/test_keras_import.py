@@ -12,8 +12,8 @@ import tiny
 
 from bert_tf.config import encoder_traits
 from bert_tf.families.bert import layer as bert
-from bert_tf.model import encoders
-from bert_tf.runtime import keras_classes
+from bert_tf.model import base_encoder
+from bert_tf.runtime import keras_import
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOAD = "import {first}\nimport {second}\nimport sys\nmodel = keras.models.load_model(sys.argv[1])\n"
@@ -21,7 +21,7 @@ LOAD += "print([type(layer).__name__ for layer in model.layers], int(model.count
 
 
 def test_every_class_is_found_in_the_sources():
-    found = list(keras_classes.classes())
+    found = list(keras_import.classes())
     assert {"BertEncoder", "Encoder", "Classifier", "SentenceEncoder"} <= {name for _, name in found}
     modules = {module.split(".")[2] for module, _ in found if module.startswith(f"{encoder_traits.PACKAGE}.")}
     assert modules <= {"base", *encoder_traits.names()}
@@ -41,7 +41,7 @@ def test_model_around_an_encoder_loads_in_a_new_process(tmp_path, tiny_model, fi
 @pytest.mark.parametrize("name", encoder_traits.names())
 def test_encoders_that_share_a_name_are_told_apart(tmp_path, name):
     token_ids = keras.Input([8], dtype="int32")
-    encoder = encoders.create(dataclasses.replace(tiny.CONFIG, encoder=name))
+    encoder = base_encoder.create_encoder(dataclasses.replace(tiny.CONFIG, encoder=name))
     model = keras.Model(token_ids, encoder({"token_ids": token_ids})["tokens"])
     model.save(tmp_path / "m.keras")
     for other in encoder_traits.names():  # the last one to register counts
