@@ -1,11 +1,13 @@
 """Files never name code: no module from outside the package is imported, unless the call names it or trusts files."""
 
 import dataclasses
+import importlib
 import json
 import shutil
 import sys
 
 import checkpoint_cases
+import faults
 import keras
 import pytest
 import tiny
@@ -235,7 +237,7 @@ def test_trusted_encoder_works_from_a_folder(evil, classifier):
 
 
 @pytest.mark.parametrize("name", ["a/b.c", "a:b.c", "..x.y", "x..y", ".x", "x.", "x.y-z", "x.y z"])
-def test_names_that_are_no_modules_are_not_looked_for(name, monkeypatch):
-    monkeypatch.setattr(plugins.importlib, "import_module", None)
-    monkeypatch.setattr(plugins.importlib.util, "find_spec", None)
-    assert plugins.import_outside(name) is None and plugins.find_outside(name) is None
+def test_names_that_are_no_modules_are_not_looked_for(name):
+    looked = AssertionError("It is looked for.")
+    with faults.on_call(importlib, "import_module", looked), faults.on_call(importlib.util, "find_spec", looked):
+        assert plugins.import_outside(name) is None and plugins.find_outside(name) is None

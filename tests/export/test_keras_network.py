@@ -59,12 +59,13 @@ def test_rows_share_a_computation_without_effect(stages):
         assert_same(network(stages, jit_compile="true").numbers(ROWS), expected)
 
 
-def test_many_rows_pass_in_blocks(monkeypatch):
+def test_many_rows_pass_in_blocks():
     found = network("tags")
-    expected = found.numbers(ROWS)
-    monkeypatch.setattr("bert_tf.export.tensorflow_network.POSITIONS_AT_ONCE", 20)
-    assert [len(ROWS[block]) for block in found._blocks([len(row.ids) for row in ROWS])] == [1, 1, 2, 1]
-    assert_same(found.numbers(ROWS), expected)
+    lengths = [4000, 5000, 3000, 3000, 100]
+    assert [len(lengths[block]) for block in found._blocks(lengths)] == [1, 1, 2, 1]
+    expected, times = found.numbers(ROWS), 300
+    assert len(list(found._blocks([len(row.ids) for row in ROWS * times]))) > 1
+    assert_same(found.numbers(ROWS * times), {name: [*values] * times for name, values in expected.items()})
     assert found.numbers([]) == {}
 
 
@@ -92,14 +93,12 @@ def test_the_maximum_of_windows_is_of_vectors():
         (tf.errors.InternalError, r"TensorFlow cannot compute the model \(OOM"),
     ],
 )
-def test_failures_of_tensorflow_are_one_sentence(monkeypatch, kind, message, jit_compile):
-    found = network("texts", jit_compile=jit_compile)
-
+def test_failures_of_tensorflow_are_one_sentence(kind, message, jit_compile):
     def fail(_):
         raise kind(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(found, "_functions", RowFunctions(fail, fail))
-    monkeypatch.setattr(found, "static", found.static and fail)
+    settings = {"stages": "texts", "pad_id": 0, "max_positions": 16}
+    found = TensorFlowNetwork(RowFunctions(fail, fail, fail), "the model", settings, jit_compile)
     with pytest.raises(UserError, match=message):
         found.numbers(ROWS)
 

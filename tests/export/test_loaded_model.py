@@ -11,7 +11,7 @@ import tiny
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, text_function
+from bert_tf.export import batches, loaded_model, text_function
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.answering import answered
@@ -163,22 +163,24 @@ def test_inputs_have_the_order_that_an_export_declares(shapes, declared, expecte
     assert all(inputs[name] == (shape[1] if len(shape) == 2 else None) for name, shape in shapes.items())
 
 
+TENTH = batches.CHARACTERS_PER_TEXT // 10
+
+
 class Lengths:
-    """Says the length of each text, and which texts it was given together."""
+    """Says the length of each text, in tenths of the characters for a text, and which texts it was given together."""
 
     def __init__(self):
         self.batches = []
 
     def predict(self, examples):
-        lengths = [len(text) for (text,) in (example.texts for example in examples)]
+        lengths = [len(example.texts[0]) // TENTH for example in examples]
         self.batches.append(lengths)
         return {"length": lengths}
 
 
-def test_long_texts_share_a_batch_with_fewer_others(monkeypatch):
-    monkeypatch.setattr("bert_tf.export.batches.CHARACTERS_PER_TEXT", 10)
+def test_long_texts_share_a_batch_with_fewer_others():
     lengths, predictor = [3, 50, 1, 17, 12, 40, 2, 9, 5, 11], Lengths()
-    examples = [Example(str(size), ("x" * size,), None, "here") for size in lengths]
+    examples = [Example(str(length), ("x" * TENTH * length,), None, "here") for length in lengths]
     rows = list(predict_in_order(predictor, examples, batch_size=4, window=100))
     assert [values["length"] for _, values in rows] == lengths
     assert sorted(predictor.batches, reverse=True) == [[50], [40], [17, 12, 11], [9, 5, 3, 2], [1]]

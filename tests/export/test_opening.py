@@ -1,6 +1,7 @@
 """Exports answered by other engines: the SavedModel's answers without TensorFlow, and what is refused."""
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+import faults
 import numpy as np
 import pytest
 import tiny
@@ -268,28 +270,34 @@ def test_default_is_the_first_engine_whose_models_can_be_written(monkeypatch):
         opening.names_of("onnx")
 
 
-def failing(*_, **__):
-    raise MemoryError("no room")
+@pytest.fixture
+def rows_differ(monkeypatch):
+    """Exports whose functions of rows answer otherwise than their signatures on strings."""
+    return lambda: monkeypatch.setattr(saved_model, "_difference", lambda *_: 1.0)
+
+
+NO_ROOM = MemoryError("no room")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda patch: patch.setattr(engine_models, "convert", failing), "no room"),
-        (lambda patch: patch.setattr(saved_model, "CONVERSION_FACTOR", 1e12), "converting it needs about .* GiB"),
-        (lambda patch: patch.setattr(saved_model, "_difference", lambda *_: 1.0), "tiny needs TensorFlow"),
-    ],
+    "reason", ["no room", "converting it needs about .* GiB", "tiny needs TensorFlow"], ids=["fails", "memory", "rows"]
 )
-def test_export_that_the_default_engine_cannot_hold_is_whole_without(tmp_path, monkeypatch, caplog, spoil, reason):
-    spoil(monkeypatch)
-    folder = make("classes", tmp_path / "export", ["auto"])
+def test_export_that_the_default_engine_cannot_hold_is_whole_without(
+    tmp_path, with_memory, rows_differ, caplog, reason
+):
+    if "converting" in reason:
+        with_memory(1000)
+    elif "TensorFlow" in reason:
+        rows_differ()
+    with faults.on_call(engine_models, "convert", NO_ROOM) if "room" in reason else contextlib.nullcontext():
+        folder = make("classes", tmp_path / "export", ["auto"])
     assert re.fullmatch(f"The export has no model for openvino: {reason}.*\\.", caplog.messages[-1])
     assert not (tmp_path / "export" / "engines").exists() and opening.choose(folder) == "tensorflow"
     assert loaded_model.is_export(folder)
 
 
-def test_an_export_whose_rows_differ_answers_by_its_signatures(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(saved_model, "_difference", lambda *_: 1.0)
+def test_an_export_whose_rows_differ_answers_by_its_signatures(tmp_path, rows_differ, caplog):
+    rows_differ()
     folder = make("classes", tmp_path / "export", [])
     assert "has only its signatures on strings: The answers of its functions of rows differ" in caplog.text
     assert not (tmp_path / "export" / "assets.extra" / "host.json").exists()
@@ -321,11 +329,10 @@ def test_other_vectors_are_answered_as_by_the_signature(kind, tmp_path):
     assert_same_outputs(by_rows.predict(texts), loaded_model.Export(folder).predict(texts))
 
 
-def test_stores_and_named_engines_have_no_default(tmp_path, monkeypatch):
+def test_stores_and_named_engines_have_no_default(tmp_path):
     with pytest.raises(NoEngine, match="engines read models from disk"):
         saved_model._check_fits("gs://bucket/export", None)
-    monkeypatch.setattr(engine_models, "convert", failing)
-    with pytest.raises(MemoryError):
+    with faults.on_call(engine_models, "convert", NO_ROOM), pytest.raises(MemoryError):
         make("classes", tmp_path / "export", ["openvino"])
     assert not (tmp_path / "export").exists()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import device_graphs
+import faults
 import numpy as np
 import oracle
 import pytest
@@ -167,15 +168,6 @@ def kinds_of_variables(folder):
     return tf.train.load_checkpoint(os.path.join(folder, "variables", "variables")).get_variable_to_dtype_map()
 
 
-def spoiled_by(name, factor):
-    """`weights.assign` that spoils an array on its way into the exported model."""
-
-    def assign(model, arrays):
-        return weights.assign(model, {**arrays, name: arrays[name] * np.float32(factor)})
-
-    return assign
-
-
 @pytest.mark.parametrize(
     "expected, actual, difference, rough",
     [
@@ -194,17 +186,13 @@ def test_values_are_compared_relative_to_their_size_and_integers_may_be_swapped(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])
-def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, monkeypatch, factor, difference):
-    spoiled = type(
-        "spoiled",
-        (),
-        {"variables_by_name": weights.variables_by_name, "assign": spoiled_by("encoder/pooler/bias", factor)},
-    )
-    monkeypatch.setattr(exporting, "weights", spoiled)
+def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, factor, difference):
+    def spoil(model, arrays):
+        arrays["encoder/pooler/bias"] = arrays["encoder/pooler/bias"] * np.float32(factor)
+
     task = tiny.task(signatures=quick_signatures)
-    with pytest.raises(
-        UserError, match=f"output 'sum' of 'serving_default' by {difference} of its largest value, expected"
-    ) as no:
+    message = f"output 'sum' of 'serving_default' by {difference} of its largest value, expected"
+    with faults.on_call(weights, "assign", spoil), pytest.raises(UserError, match=message) as no:
         export(task, live[0], tokenizer, str(tmp_path / "export"), examples=EXAMPLES)
     assert "nothing was written" in str(no.value)
     assert os.listdir(tmp_path) == []
@@ -212,17 +200,14 @@ def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["_save", "_compare", "replace_folder"])
-def test_interrupted_export_keeps_the_old_one(live, tokenizer, tmp_path, monkeypatch, moment):
+def test_interrupted_export_keeps_the_old_one(live, tokenizer, tmp_path, moment):
     folder = tmp_path / "export"
     folder.mkdir()
     (folder / "saved_model.pb").write_text("the old one")
     task = tiny.task(signatures=quick_signatures)
 
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(atomic_files if moment == "replace_folder" else exporting, moment, interrupted)
+    owner = atomic_files if moment == "replace_folder" else exporting
+    with faults.on_call(owner, moment, KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
         export(task, live[0], tokenizer, str(folder), examples={})
     assert (folder / "saved_model.pb").read_text() == "the old one" and os.listdir(tmp_path) == ["export"]
     export(task, live[0], tokenizer, str(folder), examples={})

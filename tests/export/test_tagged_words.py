@@ -3,12 +3,13 @@
 import json
 
 import pytest
+import quick_exports
 import tensorflow as tf
 
 from bert_tf.cli import main
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs, tagged_words
+from bert_tf.export import prediction_inputs, tagged_words
 
 LABELS = ("O", "B-LOC", "I-LOC")
 
@@ -18,16 +19,6 @@ def capitals(words):
     is_place = tf.strings.regex_full_match(words, "[A-Z].*")
     tags = tf.where(is_place, "I-LOC", tf.where(words == "", "", "O"))
     return {"tags": tags, "scores": tf.where(words == "", 0.0, tf.fill(tf.shape(words), 0.5))}
-
-
-class Tagger:
-    """An export without a model."""
-
-    inputs, labels, folder, word_tagger = {"text": None}, LABELS, "", tagged_words.WordTagger(capitals)
-    batch_size = 32
-
-    def __init__(self, folder, jit_compile="auto", texts=None):
-        pass
 
 
 def test_rows_have_tags_and_whole_words_as_entities():
@@ -43,17 +34,17 @@ def test_rows_have_tags_and_whole_words_as_entities():
     assert rows[2]["scores"] == [1.0, 0.5, 0.5] and rows[2]["label"] == "Rome-born LOC"
 
 
-def test_predict_tags_the_words_of_files(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(loaded_model, "Export", Tagger)
-    monkeypatch.setattr(loaded_model, "find", lambda path: path)
-    monkeypatch.setattr(loaded_model, "is_export", lambda path: True)
+def test_predict_tags_the_words_of_files(tmp_path, capsys):
+    folder = tmp_path / "export"
+    quick_exports.saved(folder, quick_exports.names, ("text", tf.string, []), labels=LABELS, words=capitals)
     (tmp_path / "a.jsonl").write_text('{"text": ["do", "n\'t", "Rome"], "n": 1}\n{"text": "in Ulm"}\n')
     (tmp_path / "a.txt").write_text("in Ulm\n\n")
+    command = ["predict", str(folder), "--is_split_into_words"]
     for name, expected in (("a.jsonl", [["O", "O", "I-LOC"], ["O", "I-LOC"]]), ("a.txt", [["O", "I-LOC"], []])):
-        assert main.main(["predict", "x", f"--file={tmp_path / name}", "--is_split_into_words", "--json"]) == 0
+        assert main.main([*command, f"--file={tmp_path / name}", "--json"]) == 0
         rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [row["tags"] for row in rows] == expected
-    assert main.main(["predict", "x", "--text=in Ulm", "--is_split_into_words", f"--output={tmp_path / 'b.tsv'}"]) == 0
+    assert main.main([*command, "--text=in Ulm", f"--output={tmp_path / 'b.tsv'}"]) == 0
     assert (tmp_path / "b.tsv").read_text().splitlines()[1].split("\t")[1:3] == ["Ulm LOC", "O I-LOC"]
 
 

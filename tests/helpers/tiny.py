@@ -1,5 +1,7 @@
 """A BERT of a few numbers, random weights for it, and batches: what the tests of models and training share."""
 
+from pathlib import Path
+
 import numpy as np
 import tensorflow as tf
 
@@ -70,6 +72,14 @@ def tensors(batch):
         name: tf.constant(values, tf.float32 if values.dtype.kind == "f" else tf.int32)
         for name, values in batch.items()
     }
+
+
+def touch_checkpoint(folder, step):
+    """Makes the empty files of a checkpoint of a run."""
+    checkpoints = Path(folder, "checkpoints")
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    for suffix in ("index", "data-00000-of-00001"):
+        (checkpoints / f"ckpt-{step}.{suffix}").touch()
 
 
 class TinyTask(PretrainingTask):

@@ -23,9 +23,13 @@ def numbers(*lengths):
     return np.repeat(np.arange(1, 1 + len(lengths)), lengths)
 
 
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 4)
+
+
 @pytest.mark.parametrize("reach", [2, None])
-def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, monkeypatch):
-    monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 5)
+def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, small_blocks):
     texts = tf.constant([numbers(9, 4, 1), [*numbers(11, 1), 0, 0]], tf.int32)
     positions = tf.constant([[*range(9), *range(4), 0], [*range(11), 0, 0, 0]])
     query, key, value = (tf.random.stateless_normal([2, 3, 14, 4], [1, n]) for n in range(3))
@@ -54,8 +58,7 @@ def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, monk
 
 
 @pytest.mark.parametrize("encoder", ["modern_bert", "nomic_bert"])
-def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(encoder, monkeypatch):
-    monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 4)
+def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(encoder, small_blocks):
     settings = CONFIG.settings if encoder == "modern_bert" else {}
     layer = encoders.create(dataclasses.replace(CONFIG, encoder=encoder, settings=settings))
     weights.assign(layer, tiny.random_weights(layer))

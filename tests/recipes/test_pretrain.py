@@ -4,8 +4,10 @@ import json
 import pathlib
 import shutil
 
+import faults
 import numpy as np
 import pytest
+import tiny
 import warm
 
 from bert_tf.checkpoints import formats
@@ -79,20 +81,17 @@ def lines_of(run):
 
 
 @pytest.mark.parametrize("changes, expected", [({}, 90), ({"warmup_proportion": 0.5}, 700)])
-def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, monkeypatch, changes, expected):
+def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, changes, expected):
     recorded = {"num_train_steps": 900, "num_warmup_steps": 90, "warmup_proportion": 0.01}
     (tmp_path / "run.json").write_text(json.dumps({"flags": recorded}))
-    (tmp_path / "checkpoints").mkdir()
-    for suffix in ("index", "data-00000-of-00001"):
-        (tmp_path / "checkpoints" / f"ckpt-65.{suffix}").touch()
+    tiny.touch_checkpoint(tmp_path, 65)
     seen = []
 
     def resolve(options):
         seen.append(options.training)
         raise UserError("so far")
 
-    monkeypatch.setattr(preparation, "resolve", resolve)
-    with pytest.raises(UserError, match="so far"):
+    with faults.on_call(preparation, "resolve", resolve), pytest.raises(UserError, match="so far"):
         planning.make(Flags.of_program({"num_train_steps": 1400, "output_dir": str(tmp_path), **changes}))
     assert (seen[0].num_train_steps, seen[0].num_warmup_steps) == (1400, expected)
 

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import accelerators, xla_options
+from bert_tf.runtime import xla_options
 
 
 @pytest.fixture
-def before_tensorflow(monkeypatch, tmp_path):
+def before_tensorflow(monkeypatch, with_gpus, tmp_path):
     """A process that has not imported TensorFlow, on a machine with an accelerator."""
     monkeypatch.delitem(sys.modules, "tensorflow")
-    monkeypatch.setattr(accelerators, "DEVICE_FILES", ("/",))
+    with_gpus(others=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug")
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/tmp/dump")
@@ -48,9 +48,9 @@ def test_compiled_programs_are_kept_in_the_users_cache(before_tensorflow, tmp_pa
 
 
 @pytest.mark.parametrize("reason", ["none", "cpu", "imported"])
-def test_nothing_is_kept_if_unwanted_or_useless(before_tensorflow, monkeypatch, tmp_path, reason):
+def test_nothing_is_kept_if_unwanted_or_useless(before_tensorflow, monkeypatch, with_gpus, tmp_path, reason):
     if reason == "cpu":
-        monkeypatch.setattr(accelerators, "DEVICE_FILES", ())
+        with_gpus()
     if reason == "imported":
         monkeypatch.setitem(sys.modules, "tensorflow", None)
     xla_options.set_up("none" if reason == "none" else "auto")

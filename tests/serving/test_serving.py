@@ -19,7 +19,6 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from bert_tf.cli.commands import serve
 from bert_tf.cli.main import main
-from bert_tf.runtime import machine_memory
 from bert_tf.serving.app import PAGE, Server
 from bert_tf.serving.served import Signature
 
@@ -255,8 +254,8 @@ def test_user_error_is_one_line(exports, capsys, tmp_path, arguments, words):
     assert words in error and error.count("\n") == 1
 
 
-def test_model_above_free_memory_is_refused(exports, monkeypatch, capsys):
-    monkeypatch.setattr(machine_memory, "machine_memory", lambda: (1000, 10))
+def test_model_above_free_memory_is_refused(exports, with_memory, capsys):
+    with_memory(1000, 10)
     assert main(["serve", str(exports["single"]), "--port=0"]) == 2
     error = capsys.readouterr().err
     assert "GiB are free: use a machine with more memory" in error and error.count("\n") == 1

@@ -4,6 +4,7 @@ import importlib.metadata
 import sys
 import types
 
+import faults
 import numpy as np
 import pytest
 
@@ -44,12 +45,12 @@ def test_words_are_found_within_runs_of_ideographs_of_a_sentence(jieba):
     assert not len(tokenizer.words(ids[:0], np.zeros(1, np.int64)))
 
 
-def test_missing_segmenter_and_other_vocabularies_are_refused(monkeypatch):
-    def missing(name):
-        raise importlib.metadata.PackageNotFoundError
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(UserError, match=r'needs jieba, which is not installed: pip install "bert-tf\[chinese\]"'):
+def test_missing_segmenter_and_other_vocabularies_are_refused():
+    missing = importlib.metadata.PackageNotFoundError("jieba")
+    with (
+        faults.on_call(importlib.metadata, "version", missing),
+        pytest.raises(UserError, match=r'needs jieba, which is not installed: pip install "bert-tf\[chinese\]"'),
+    ):
         record_tokenizer.create(PIECES, True, (), True)
 
 

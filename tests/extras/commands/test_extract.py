@@ -6,6 +6,7 @@ import os
 
 import c_loader
 import device_graphs
+import faults
 import numpy as np
 import oracle
 import pytest
@@ -14,8 +15,7 @@ import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import main, text_progress
-from bert_tf.data.examples import Example
+from bert_tf.cli import main
 from bert_tf.extras.commands import extract
 from bert_tf.extras.features import extract_flags
 from bert_tf.heads.vectors import extraction
@@ -160,11 +160,10 @@ def test_tables_have_pairs_and_ids_and_print_lines_without_output(folder, capsys
 
 
 @pytest.mark.eager
-def test_progress_is_logged_for_long_work_without_a_terminal(folder, monkeypatch, capsys):
+def test_progress_is_logged_for_long_work_without_a_terminal(folder, clock, capsys):
     run(folder, "--unit=sentence")
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", 0)
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    clock.tick = progress.SECONDS_BETWEEN_LINES
     run(folder, "--unit=sentence")
     stderr = capsys.readouterr().err.splitlines()
     assert stderr[0].startswith("extracting 1/5 ") and stderr[0].endswith(" texts/s")
@@ -176,13 +175,10 @@ def test_memory_is_bounded_and_rows_are_encoded_in_blocks(folder, monkeypatch):
     expected = run(folder, "--unit=sentence")["vectors"]
     monkeypatch.setattr(extraction, "POSITIONS_AT_ONCE", 24)
     monkeypatch.setattr(extract, "WINDOW_BYTES", 4 * 12 * 16 * 2)
-    arguments = extract_arguments("--file=-")
     held = []
-    with monkeypatch.context() as patch:
-        patch.setattr(extract, "predict_in_order", lambda *_, **sizes: held.append(sizes) or [])
-        extract.write(arguments, *parts(folder, arguments), iter([Example("0", ("a",))]))
+    with faults.on_call(extract, "predict_in_order", lambda *_, **sizes: held.append(sizes)):
+        np.testing.assert_allclose(run(folder, "--unit=sentence")["vectors"], expected, atol=1e-6)
     assert held == [{"batch_size": 2, "window": 2}]
-    np.testing.assert_allclose(run(folder, "--unit=sentence")["vectors"], expected, atol=1e-6)
 
 
 def extract_arguments(*arguments):

@@ -6,6 +6,7 @@ import os
 import types
 
 import device_graphs
+import faults
 import numpy as np
 import oracle
 import pytest
@@ -88,16 +89,17 @@ def test_batch_has_reference_vectors_of_first_tokens_and_zero_padding(make):
     assert not first["vectors"].numpy()[0, 2].any()
 
 
+@pytest.fixture
+def written():
+    """The names of the files of vectors, in the order in which they are written."""
+    names = []
+    with faults.on_call(feature_cache, "_write_vectors", lambda *each: names.append(os.path.basename(each[-1]))):
+        yield names
+
+
 @pytest.mark.slow
 @pytest.mark.eager
-def test_vectors_are_cached_until_weights_or_data_change(make, monkeypatch, tmp_path):
-    written, write = [], feature_cache._write_vectors
-
-    def write_and_count(*arguments):
-        written.append(os.path.basename(arguments[-1]))
-        write(*arguments)
-
-    monkeypatch.setattr(feature_cache, "_write_vectors", write_and_count)
+def test_vectors_are_cached_until_weights_or_data_change(make, tmp_path, written):
 
     def vectors(choice, seed=0):
         task = make(choice)

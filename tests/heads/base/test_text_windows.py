@@ -2,6 +2,7 @@
 
 import types
 
+import faults
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -109,14 +110,13 @@ def test_short_texts_match_truncation_and_long_ones_differ(goal, texts):
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_windows_are_computed_some_at_a_time_without_empty_rows(pooling, monkeypatch):
+def test_windows_are_computed_some_at_a_time_without_empty_rows(pooling):
     model = model_of(Classes("xyz"), pooling)
-    batch = inputs_of(Classes("xyz"), texts_of(1), most=6)
-    expected, sizes, compute = output(model, batch), [], model._pooled
-    monkeypatch.setattr(heads, "WINDOWS_AT_ONCE", 3)
-    monkeypatch.setattr(model, "_pooled", lambda rows, *_: sizes.append(len(rows["lengths"])) or compute(rows, *_))
-    np.testing.assert_allclose(output(model, batch, PACKING), expected, atol=1e-5)
-    assert sizes == [3, 3, 1]  # of 24 rows: three texts of a window, and one of four
+    batch = inputs_of(Classes("xyz"), tf.repeat(texts_of(1), 12, 0), most=6)
+    expected, sizes = output(model, batch), []
+    with faults.on_call(model, "_pooled", lambda rows, *_: sizes.append(len(rows["lengths"]))):
+        np.testing.assert_allclose(output(model, batch, PACKING), expected, atol=1e-5)
+    assert sizes == [32, 32, 20]  # of 288 rows: 36 texts of a window, and twelve of four
     nothing = {name: x[:0] for name, x in batch.items()}
     assert output(model, nothing, PACKING).shape == (0, 3)
 
