@@ -43,7 +43,7 @@ def headlines(tmp_path, monkeypatch):
 
 
 def tokenizer():
-    return Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+    return Tokenizer([*tiny.SPECIAL, *LETTERS])
 
 
 def create_task(folder):

@@ -17,7 +17,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.export.saved_model import export
 from bert_tf.heads.classes import Classes
-from bert_tf.model import heads, weights
+from bert_tf.model import heads
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -40,8 +40,7 @@ def with_engine(tmp_path_factory):
     """The folder of an export with a model for OpenVINO."""
     tokenizer = Tokenizer(checkpoint_cases.PIECES)
     task = FineTuningTask("tiny", {}, Classes(["x", "y"]).configured(max_seq_length=12), tokenizer, test_splits=())
-    model = task.create_model(CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(CONFIG))
     folder = str(tmp_path_factory.mktemp("processes") / "export")
     export(task, model, tokenizer, folder, examples={}, about=task.about(), engine_names=["openvino"])
     return folder

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from checkpoint_cases import PIECES
 
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.export import live_model
 from bert_tf.model import heads, weights
-
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 
 HANDLE = "kaggle://keras/bert/keras/bert_tiny_en_uncased/3"
 

@@ -63,7 +63,7 @@ def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     (folder / "texts").mkdir()
     (folder / "texts/a.txt").write_text("One text.\nAnother text.\n")
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef"]))
+    (folder / "vocab.txt").write_text("\n".join([*tiny.SPECIAL, *"abcdef"]))
     (folder / "table.csv").write_text("text,label\na,x\nb,y\nc,x\nd,y\n")
     (folder / "run").mkdir()
     (folder / "run/run.json").write_text(json.dumps({"name": "run", "flags": {"task_name": "table"}}))

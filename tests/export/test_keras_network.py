@@ -30,8 +30,7 @@ MODELS = {
 
 def network(stages, **options):
     """The network of a model with random weights."""
-    model = MODELS[stages]
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(MODELS[stages])
     settings = {"stages": stages, "pad_id": 0, "max_positions": 16, **options.pop("settings", {})}
     if stages == "vectors":
         options["choice"] = VectorChoice(layers=LAYERS, max_seq_length=16)

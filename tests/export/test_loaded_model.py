@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from mask_filling_cases import WORDS
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -18,12 +19,10 @@ from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
-from bert_tf.model import weights
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
-WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 GOALS = {"pair": Classes(["no", 'ye"s', "naïve"]), "choice": MultipleChoice(3)}
 TEXTS = {
     "pair": [("the fox ran", "it sat"), ("The\tDOG", ""), ("é", "on a mat and on a mat"), ("a big cat", "he is")],
@@ -46,8 +45,7 @@ def exported(request, tmp_path_factory):
         TOKENIZER,
         eval_splits={},
     )
-    model = task.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(tiny.CONFIG))
     inputs = task.head.training.inputs(TOKENIZER, tf.constant(TEXTS[kind]))
     if kind == "pair":  # so that no class is best for all of the texts
         model.classifier.bias.assign_sub(tf.reduce_mean(model(inputs)["logits"], 0))

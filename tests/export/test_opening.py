@@ -43,7 +43,7 @@ from bert_tf.text.tokenizer import Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "the fox dog ran sat it ann in ulm sings . who".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 LABELS = ["no", "yes", "so"]
 TEXTS = ["The fox ran.", "", "Ann sings in Ulm, and the dog sat in it, and the fox ran and ran and sat in Ulm.", "WHO"]
 GOALS = {  # goal, texts, options
@@ -62,8 +62,7 @@ def make(kind, folder, engine_names):
     goal, texts, options = GOALS[kind]
     head = goal.configured(max_seq_length=12, texts=texts, **options)
     task = FineTuningTask("tiny", {}, head, TOKENIZER, test_splits=())
-    model = task.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(tiny.CONFIG))
     export(task, model, TOKENIZER, str(folder), examples={}, about=task.about(), engine_names=engine_names)
     return str(folder)
 

@@ -15,14 +15,13 @@ import oracle
 import pytest
 import tensorflow as tf
 import tiny
-from mask_filling_cases import SPECIAL, TEXTS, WORDS, expected_answers
+from mask_filling_cases import TEXTS, VOCABULARY, expected_answers, filler
 
 from bert_tf.checkpoints.formats import saved_model
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.export import saved_model as exporting
 from bert_tf.export.saved_model import export
-from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.model import weights
 from bert_tf.runtime import atomic_files
 from bert_tf.text.tokenizer import Tokenizer
@@ -37,7 +36,7 @@ EXAMPLES = {"serving_default": {"text": TEXTS}, "next_sentence": PAIRS}
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer(SPECIAL + WORDS)
+    return Tokenizer(VOCABULARY)
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +65,7 @@ def live(trained):
 
 @pytest.fixture(scope="module")
 def fill(live, tokenizer):
-    """The live signature: list of texts -> (pieces, scores) as NumPy arrays."""
-    function = mask_filling.fill_mask(live[0], tokenizer)["serving_default"]
-    return lambda texts: [value.numpy() for value in tf.nest.flatten(function(tf.constant(texts, tf.string)))]
+    return filler(live[0], tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -87,12 +84,11 @@ def test_export_runs_on_any_device(exported):
 def test_next_sentence_signature_matches_reference(exported, live):
     signature = tf.saved_model.load(exported).signatures["next_sentence"]
     is_next = signature(**{name: tf.constant(texts) for name, texts in PAIRS.items()})["is_next"]
-    vocabulary = SPECIAL + WORDS
     for row, seen in enumerate(
         ["the fox [SEP] ran .", "[SEP] sat", "a a a a a a a [SEP] the dog"]
     ):  # 12 with both ends
-        ids = [vocabulary.index(piece) for piece in f"[CLS] {seen} [SEP]".split()]
-        second = ids.index(vocabulary.index("[SEP]")) + 1
+        ids = [VOCABULARY.index(piece) for piece in f"[CLS] {seen} [SEP]".split()]
+        second = ids.index(VOCABULARY.index("[SEP]")) + 1
         inputs = {
             "token_ids": [ids],
             "segment_ids": [[0] * second + [1] * (len(ids) - second)],

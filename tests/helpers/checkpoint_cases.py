@@ -12,7 +12,7 @@ from bert_tf.families.base.name_tables import expand
 from bert_tf.model import heads
 
 FORMATS = formats.writable_names()
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+PIECES = [*tiny.SPECIAL, *"abcdefghijklmnopqrstuvwxy"]
 CONFIG = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
 
 

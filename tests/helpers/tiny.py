@@ -13,6 +13,7 @@ from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.tokenizer_settings import DEFAULT
 
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 CONFIG = BertConfig(
     vocab_size=30,
     hidden_size=16,
@@ -33,6 +34,12 @@ def random_weights(model, seed=0):
         values = rng.normal(0, 0.3, variable.shape) + (1 if name.endswith("gamma") else 0)
         arrays[name] = values.astype(np.float32)
     return arrays
+
+
+def randomized(model):
+    """The model, with random weights."""
+    weights.assign(model, random_weights(model))
+    return model
 
 
 def pretrainer(config=CONFIG, seed=0, **options):
@@ -58,6 +65,12 @@ def batch(rows=4, seed=0, slots=12, positions=3):
         "next_sentence_labels": rng.integers(0, 2, rows),
         "next_sentence_weights": np.ones(rows, np.float32),
     }
+
+
+def inputs_of(ids, lengths):
+    """Rows of token ids [B, T] as a model takes them."""
+    ids = tf.constant(ids, tf.int32)
+    return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "lengths": tf.constant(lengths, tf.int32)}
 
 
 def in_one_row(lengths, slots):
@@ -113,7 +126,7 @@ class Words:
     lower_case, special_tokens, settings = True, (), DEFAULT
 
     def __init__(self, words):
-        self.vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+        self.vocabulary = [*SPECIAL, *words]
         self.size = len(self.vocabulary)
 
     def __call__(self, texts):  # string [B] -> ragged int32 [B, words]

@@ -91,8 +91,7 @@ def test_each_loss_trains_its_model_and_a_step_of_training_both(batch):
         "masked_lm_loss": 1.0,
         "replaced_token_loss": 50,
     }
-    model = electra.create_model(CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(electra.create_model(CONFIG))
     variables = weights.variables(model)
 
     with tf.GradientTape(persistent=True) as tape:
@@ -151,9 +150,7 @@ def test_losses_fall_and_a_run_that_was_killed_goes_on_bitwise(tmp_path):
         config = dataclasses.replace(config, save_checkpoints_steps=steps)
 
         def create_model():
-            model = task.create_model(dataclasses.replace(DEBERTA, num_hidden_layers=1))
-            weights.assign(model, tiny.random_weights(model))
-            return model
+            return tiny.randomized(task.create_model(dataclasses.replace(DEBERTA, num_hidden_layers=1)))
 
         return trained(folder, config, task, create_model=create_model)[1]
 

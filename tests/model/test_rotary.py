@@ -60,8 +60,7 @@ def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, smal
 @pytest.mark.parametrize("encoder", ["modern_bert", "nomic_bert"])
 def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(encoder, small_blocks):
     settings = CONFIG.settings if encoder == "modern_bert" else {}
-    layer = encoders.create(dataclasses.replace(CONFIG, encoder=encoder, settings=settings))
-    weights.assign(layer, tiny.random_weights(layer))
+    layer = tiny.randomized(encoders.create(dataclasses.replace(CONFIG, encoder=encoder, settings=settings)))
     lengths = tf.constant([33, 7, 12, 3])
     inputs = {"token_ids": tf.random.stateless_uniform([4, 40], [1, 2], 5, 12, tf.int32), "lengths": lengths}
     used = tf.sequence_mask(lengths, 33, tf.float32)[:, :, None]

@@ -1,10 +1,11 @@
 """run_squad.py as its user meets it: two seeds trained, evaluated, predicted and joined; scoring alone; mistakes."""
 
+import functools
 import json
 import pathlib
 
 import pytest
-import warm
+import script_runs
 
 from bert_tf.cli import main
 from bert_tf.errors import UserError
@@ -19,10 +20,7 @@ TINY = {
 ANIMALS = ("cat", "dog", "fox", "cow")
 
 
-def script(*, eager=True, **flags):
-    """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    done = warm.run("run_squad.py", *(f"--{name}={value}" for name, value in flags.items()), eager=eager)
-    return done.returncode, done.stdout, done.stderr.splitlines()
+script = functools.partial(script_runs.script, "run_squad.py")
 
 
 def write_questions(path):

@@ -7,8 +7,8 @@ import shutil
 import faults
 import numpy as np
 import pytest
+import script_runs
 import tiny
-import warm
 
 from bert_tf.checkpoints import formats
 from bert_tf.cli import main
@@ -37,11 +37,8 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
 
 
 def script(output_dir, *, eager=True, **flags):
-    """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    flags = {**TINY, "output_dir": output_dir, **flags}
-    arguments = [f"--{name}={value}" for name, value in flags.items() if value is not None]
-    result = warm.run("run_pretraining.py", *arguments, eager=eager)
-    return result.returncode, result.stdout, result.stderr.splitlines()
+    """Runs the script on a small model, see `script_runs.script`."""
+    return script_runs.script("run_pretraining.py", eager=eager, **{**TINY, "output_dir": output_dir, **flags})
 
 
 def write_texts(folder):

@@ -7,6 +7,7 @@ import types
 import faults
 import numpy as np
 import pytest
+import tiny
 
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.pretraining.records import RecordOptions, prepare
@@ -17,7 +18,7 @@ from bert_tf.text import record_tokenizer
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = {"科技", "北京大学", "我们"}
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"科技北京大学我们爱", "we", "##s", ",", "。"]
+PIECES = [*tiny.SPECIAL, *"科技北京大学我们爱", "we", "##s", ",", "。"]
 
 
 def cut(text):

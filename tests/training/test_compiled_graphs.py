@@ -36,7 +36,7 @@ from bert_tf.training.train_step import TrainStep
 
 COMPILED = dataclasses.replace(CONFIG, jit_compile="true", eval_batch_size=4, use_one_hot_embeddings="true")
 MODEL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"the fox ran on a mat .".split()])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *"the fox ran on a mat .".split()])
 # Operations that run on the host, or whose results have a shape that depends on values.
 NOT_COMPILED = re.compile(
     "PyFunc|String|Lookup|HashTable|Unique|^Where$|Ragged|Print|Assert|Summary|SparseToDense|^Bincount"

@@ -12,6 +12,7 @@ import faults
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from bert_tf.data.pretraining import buckets, duplicates, stages, workers
 from bert_tf.data.pretraining.pairs import FlatDocuments
@@ -28,7 +29,7 @@ WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "
 @pytest.fixture(scope="module")
 def vocab_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]) + "\n")
+    path.write_text("\n".join([*tiny.SPECIAL, *WORDS]) + "\n")
     return str(path)
 
 

@@ -7,6 +7,7 @@ import pathlib
 import random
 
 import pytest
+import tiny
 
 from bert_tf.cli import main
 from bert_tf.data.pretraining.records import RecordOptions, prepare
@@ -22,7 +23,7 @@ WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "
 def input_file(tmp_path_factory):
     """120 documents, ten of them twice, in a file that is divided and two small ones; vocab.txt beside them."""
     folder = tmp_path_factory.mktemp("text")
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]) + "\n")
+    (folder / "vocab.txt").write_text("\n".join([*tiny.SPECIAL, *WORDS]) + "\n")
     generator = random.Random(0)
     documents = [
         "".join(" ".join(generator.choices(WORDS[:10], k=7)) + ".\n" for _ in range(generator.randint(1, 9)))

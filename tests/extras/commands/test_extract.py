@@ -21,7 +21,7 @@ from bert_tf.extras.features import extract_flags
 from bert_tf.heads.vectors import extraction
 from bert_tf.runtime import progress
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
+PIECES = [*tiny.SPECIAL, *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
 WEIGHTS = tiny.pretrainer()[1]
 LINES = ["a b", "", "cab é ||| kl m", "a b c d e f g h i j k l m", "m"]
 # The pieces of LINES; the fourth is read in two windows of 10 pieces, each takes the pieces nearest to its middle.

@@ -31,7 +31,7 @@ from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
+PIECES = [*tiny.SPECIAL, *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
 TOKENIZER = Tokenizer(PIECES)
 FOUR_LAYERS = dataclasses.replace(tiny.CONFIG, num_hidden_layers=4)
 TAGS = TagSet.of_types({"X"}, "iob2")
@@ -211,8 +211,7 @@ def test_odd_lstm_size_is_refused(size):
 
 @pytest.mark.parametrize("choice", ["concat_last_four", "weighted_sum_all"])
 def test_padding_and_sentence_order_have_no_effect(choice):
-    model = BiLstmTagger(FOUR_LAYERS, 3, features=choice, count=4, lstm_size=6)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(BiLstmTagger(FOUR_LAYERS, 3, features=choice, count=4, lstm_size=6))
     vectors = np.random.default_rng(0).normal(size=(2, 5, 4, 16)).astype(np.float32)
     logits = model({"vectors": tf.constant(vectors), "lengths": tf.constant([2, 4])})["logits"].numpy()
     assert logits.shape == (2, 4, 3)

@@ -16,7 +16,7 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
-from bert_tf.model import heads, weights
+from bert_tf.model import heads
 from bert_tf.model.sequence_packing import PackingSpec, choose_rows
 from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks.task import FineTuningTask, text_task
@@ -24,7 +24,7 @@ from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmno"
 PACKING = PackingSpec.dynamic()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *LETTERS])
 
 
 def letters(first, last):
@@ -92,9 +92,7 @@ def inputs_of(goal, texts, **windows):
 
 def model_of(goal, pooling="mean"):
     windows = Windows(stride=2, most=3, pooling=pooling)
-    model = goal.configured(max_seq_length=8, windows=windows).training.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
-    return model
+    return tiny.randomized(goal.configured(max_seq_length=8, windows=windows).training.create_model(tiny.CONFIG))
 
 
 def output(model, batch, packing=None):
@@ -165,8 +163,7 @@ def test_window_batches_have_static_shapes_and_served_text_is_read_whole():
     )
     batches = task.eval_batches(4)
     assert all(spec.shape.is_fully_defined() for spec in batches.element_spec.values())
-    model = task.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(tiny.CONFIG))
     assert model.window_pooling == "max"
     served = task.signatures(model, tokenizer)["serving_default"](text_a=texts_of(1)[:, 0])
     np.testing.assert_allclose(served["logits"], output(model, next(iter(batches))), atol=1e-5)

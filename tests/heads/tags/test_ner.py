@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import pytest
+import tiny
 import warm
 
 from bert_tf.cli import main
@@ -99,7 +100,7 @@ def options(folder, **changes):
 
 
 def made(name, folder, **changes):
-    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+    tokenizer = Tokenizer([*tiny.SPECIAL, "a"])
     return catalog.get(name)(options(folder, **changes), lambda texts: tokenizer)
 
 

@@ -8,11 +8,11 @@ import tiny
 
 from bert_tf.heads.vectors import extraction
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
-from bert_tf.model import heads, weights
+from bert_tf.model import heads
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox saw paris in new york we met".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 TEXTS = ["the fox saw " * 30, "", "in new york " * 20 + "||| we met " + "paris " * 40, "we met"]
 
 
@@ -21,8 +21,7 @@ TEXTS = ["the fox saw " * 30, "", "in new york " * 20 + "||| we met " + "paris "
     ("pooling", "signature"), [("mean", "serving_default"), ("pooled", "serving_default"), ("mean", "tokens")]
 )
 def test_signatures_compute_blocks_of_rows(pooling, signature):
-    model = heads.BertModel(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(heads.BertModel(tiny.CONFIG))
     layers = choose_layers("all" if signature == "tokens" else "last", tiny.CONFIG.num_hidden_layers)
     choice = VectorChoice(layers=layers, unit="sentence", pooling=pooling, max_seq_length=12, stride=5)
     function, shapes = extraction.Extractor(model, TOKENIZER, choice).signatures()[signature].python_function, []

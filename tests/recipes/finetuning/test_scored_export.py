@@ -28,7 +28,7 @@ from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 
 WORDS = "the fox dog ran sat on a mat and cat red big".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 CONFIG = TrainConfig(train_batch_size=4, eval_batch_size=4, num_train_steps=1, num_warmup_steps=0, max_eval_steps=99)
 MEAN = SentenceVectors("mean", True)
 TEXT_HEADS = {  # head, texts of an example, labels
