@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import os
-import pathlib
 import shutil
 import sys
 import threading
@@ -23,8 +22,6 @@ from bert_tf.errors import UserError
 from bert_tf.export import batches, loaded_model, prediction_inputs
 from bert_tf.export.batches import predict_in_order
 from bert_tf.heads.base.answering import answered
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

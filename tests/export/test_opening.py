@@ -241,7 +241,7 @@ def test_signals_arrive_after_models_are_freed(classifier):
     assert (done.returncode, done.stdout) == (0, "2\nheard\n"), done.stderr
 
 
-def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classifier, tmp_path, monkeypatch):
+def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classifier, monkeypatch):
     assert opening.choose(classifier) == "openvino"
     assert opening.choose(classifier, "tensorflow") == "tensorflow"
     with pytest.raises(UserError, match="has no model for onnx: `bert-tf export RUN --engine=onnx --overwrite`"):
@@ -336,7 +336,7 @@ def test_stores_and_named_engines_have_no_default(tmp_path):
     assert not (tmp_path / "export").exists()
 
 
-def test_server_takes_tensorflow_for_signatures_that_engines_lack(classifier, tmp_path, capsys):
+def test_server_takes_tensorflow_for_signatures_that_engines_lack(classifier, tmp_path):
     folder = tmp_path / "export"
     shutil.copytree(classifier, folder)
     arguments = argparse.Namespace(engine="auto", jit_compile="auto")

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import pathlib
 
 import pytest
 import script_runs
@@ -11,7 +10,6 @@ from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune_squad
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
     "model_size": "tiny", "vocab_size": 60, "max_seq_length": 24, "doc_stride": 8, "max_query_length": 6,
     "train_batch_size": 4, "num_train_epochs": 2, "precision": "float32", "version_2_with_negative": True,

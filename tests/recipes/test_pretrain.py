@@ -16,7 +16,6 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import Flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
     "model_size": "tiny",
     "vocab_size": 150,
@@ -33,7 +32,6 @@ TINY = {
 }
 SENTENCES = ("The fox runs over the hill.", "A dog sleeps in the sun.", "Rain falls on the old house.", "Birds sing.")
 MEASURES = {"loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy"}
-NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
 
 
 def script(output_dir, *, eager=True, **flags):

@@ -17,7 +17,10 @@ def machine(monkeypatch):
     def pretend(*, gpus=(), tpus=(), remote_tpus=(), cpu="flags : avx2"):
         physical = {"GPU": list(gpus), "TPU": list(tpus), "CPU": ["CPU:0"]}
         logical = {"GPU": list(gpus), "TPU": list(remote_tpus), "CPU": ["CPU:0", "CPU:1"]}
-        details = lambda gpu: {"compute_capability": gpu} if gpu else {}  # noqa: E731
+
+        def details(gpu):
+            return {"compute_capability": gpu} if gpu else {}
+
         original = builtins.open
 
         def open_cpuinfo(path, *arguments, **options):

@@ -1,10 +1,10 @@
 """XLA's flags and its cache on disk: if there are any."""
 
 import os
-import subprocess
 import sys
 
 import pytest
+import warm
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import xla_options
@@ -32,8 +32,7 @@ def test_xla_rounds_as_the_model_says(before_tensorflow, monkeypatch):
 def test_flag_is_one_of_xla():
     """XLA ends a process with flags that it does not know."""
     program = "import tensorflow as tf; print(tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1)).numpy())"
-    environment = {**os.environ, "XLA_FLAGS": f"{xla_options.ROUNDING}=false", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    done = warm.run("-c", program, env={"XLA_FLAGS": f"{xla_options.ROUNDING}=false"})
     assert done.stdout == "2\n", done.stderr
 
 

@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import types
-from pathlib import Path
 
 import httpx
 import pytest
@@ -21,8 +20,6 @@ from bert_tf.cli.commands import serve
 from bert_tf.cli.main import main
 from bert_tf.serving.app import PAGE, Server
 from bert_tf.serving.served import Signature
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

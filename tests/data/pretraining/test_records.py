@@ -1,5 +1,6 @@
 """Text to record shards: the same bytes by any way, resuming after an interruption, and errors of users."""
 
+import concurrent.futures
 import json
 import os
 import random
@@ -312,8 +313,8 @@ def test_invalid_options_are_named(make, changes):
 def test_failing_worker_is_one_clear_error(make):
     message = r"Writing records in .* failed .no space on the disk: .*No space left on device.*; finished shards"
     full = OSError(28, "No space left on device")
-    with faults.on_call(workers, "write_part", full), pytest.raises(MachineError, match=message):
-        make()
+    with faults.on_call(concurrent.futures.Future, "result", full), pytest.raises(MachineError, match=message):
+        make(num_workers=1)
 
 
 def test_sentence_hashes_depend_on_order_and_length():

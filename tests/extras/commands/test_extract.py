@@ -17,7 +17,6 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.extras.commands import extract
-from bert_tf.extras.features import extract_flags
 from bert_tf.heads.vectors import extraction
 from bert_tf.runtime import progress
 
@@ -172,22 +171,13 @@ def test_progress_is_logged_for_long_work_without_a_terminal(folder, clock, caps
 
 @pytest.mark.eager
 def test_memory_is_bounded_and_rows_are_encoded_in_blocks(folder, monkeypatch):
-    expected = run(folder, "--unit=sentence")["vectors"]
+    expected = run(folder)["vectors"]
     monkeypatch.setattr(extraction, "POSITIONS_AT_ONCE", 24)
     monkeypatch.setattr(extract, "WINDOW_BYTES", 4 * 12 * 16 * 2)
     held = []
     with faults.on_call(extract, "predict_in_order", lambda *_, **sizes: held.append(sizes)):
-        np.testing.assert_allclose(run(folder, "--unit=sentence")["vectors"], expected, atol=1e-6)
+        np.testing.assert_allclose(run(folder)["vectors"], expected, atol=1e-6)
     assert held == [{"batch_size": 2, "window": 2}]
-
-
-def extract_arguments(*arguments):
-    return main.parser().parse_args(["extract", "model", "--max_seq_length=12", *arguments])
-
-
-def parts(folder, arguments):
-    checkpoint = formats.read(str(folder / "model"))
-    return checkpoint, extract_flags.choose(arguments, checkpoint)
 
 
 @pytest.fixture(scope="module")

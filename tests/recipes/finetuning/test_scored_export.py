@@ -50,7 +50,7 @@ def text_task(kind):
     return FineTuningTask(kind, {"dev": lambda: rows}, head.configured(max_seq_length=12, texts=count), TOKENIZER)
 
 
-def question_task(tmp_path):
+def question_task():
     context = "the fox sat on a red mat and the big dog ran on the mat"
     answers = [("red mat", 17), ("dog", 36), None, ("fox", 4)]
     questions = [
