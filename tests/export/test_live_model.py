@@ -13,7 +13,6 @@ import tiny
 
 import bert_tf
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
@@ -24,9 +23,7 @@ from bert_tf.serving import zero_shot_signature
 from bert_tf.serving.served import Served
 from bert_tf.text.tokenizer import pack
 
-CONFIG = dataclasses.replace(
-    tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES), max_position_embeddings=40, hidden_act="gelu_erf"
-)
+CONFIG = dataclasses.replace(tiny.CONFIG, max_position_embeddings=40, hidden_act="gelu_erf")
 TAGS = ["O", "B-LOC", "I-LOC"]
 MODELS = {
     "classes": (lambda: heads.Classifier(CONFIG, 3), ["x", "y", "z"], "classes"),
@@ -46,9 +43,7 @@ def folders(tmp_path_factory):
     """{name: Hugging Face folder}."""
     root = tmp_path_factory.mktemp("models")
     for name, (create, labels, kind) in MODELS.items():
-        weights = tiny.random_weights(create())
-        values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": labels, "kind": kind}
-        formats.write(Checkpoint(config=CONFIG, weights=weights, **values), root / name, "huggingface")
+        checkpoint_cases.write(root / name, create(), labels, kind, "huggingface")
     return {name: str(root / name) for name in MODELS}
 
 

@@ -23,6 +23,13 @@ def checkpoint(**changes):
     return Checkpoint(config=config, weights=arrays, vocabulary=PIECES, lower_case=True)
 
 
+def write(folder, model, labels=None, kind=None, layout="native"):
+    """Writes a model as a checkpoint with random weights; returns its folder."""
+    values = {"vocabulary": PIECES, "lower_case": True, "labels": labels, "kind": kind}
+    formats.write(Checkpoint(config=model.config, weights=tiny.random_weights(model), **values), folder, layout)
+    return folder
+
+
 def assert_equal(actual, expected):
     """Bit for bit, and nothing more or less."""
     assert actual.weights.keys() == expected.weights.keys()

@@ -45,7 +45,7 @@ def test_records_are_read_up_to_the_damage(tmp_path, name):
     for damaged, count in ((whole[:-1], len(records) - (".gz" not in name)), (whole[:20], 0)):
         path.write_bytes(damaged)
         read = []
-        with pytest.raises(UserError, match=rf"{name} is damaged after {count} records"):
+        with pytest.raises(UserError, match=rf"{name} is damaged after {count:,} records"):
             read.extend(record_files.read_records(str(path)))
     if ".gz" not in name:
         path.write_bytes(whole[: 4 * 36 + 15] + b"?" + whole[4 * 36 + 16 :])
