@@ -2,12 +2,12 @@
 
 import dataclasses
 
+import checkpoint_cases
 import pytest
 import tiny
 
-from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
+from bert_tf.model import heads
 from bert_tf.recipes import initialization
 from bert_tf.recipes.pretrain import Flags
 from bert_tf.recipes.pretraining import preparation
@@ -51,10 +51,7 @@ def test_demonstration_starts_from_flag_or_existing_run(
 )
 def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encoder, fits, tmp_path):
     config = dataclasses.replace(tiny.CONFIG, encoder=checkpoint_encoder)
-    tokens = ["[PAD]", *(f"token {i}" for i in range(1, config.vocab_size))]
-    checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True)
-    path = str(tmp_path / "model")
-    formats.write(checkpoint, path, "native")
+    path = str(checkpoint_cases.write(tmp_path / "model", heads.Pretrainer(config)))
     options = Flags().replace(init_checkpoint=path, encoder=encoder, max_seq_length=8)
     if fits:
         start = initialization.resolve(options, trains=False)
@@ -78,9 +75,7 @@ def test_rows_are_no_longer_than_the_positions_of_the_model(capsys):
 
 def test_encoder_that_sees_its_targets_is_refused(tmp_path):
     config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
-    tokens = ["[PAD]", *(f"token {i}" for i in range(1, config.vocab_size))]
-    path = str(tmp_path / "tagger")
-    formats.write(Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True), path, "native")
+    path = str(checkpoint_cases.write(tmp_path / "tagger", heads.Pretrainer(config)))
     with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: pass"):
         preparation.resolve(Flags().replace(init_checkpoint=path, max_seq_length=8))
 

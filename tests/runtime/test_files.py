@@ -132,7 +132,7 @@ def write_folder(folder, **options):
 def test_unfinished_store_folder_is_refused_and_replaced(store):
     with faults.on_call(files, "copy", KeyboardInterrupt(), at=2), pytest.raises(KeyboardInterrupt):
         write_folder(store)
-    assert len(list(files.walk(store))) == 1
+    assert {os.path.basename(path) for path in files.walk(store)} & {"a", "b"} == {"a"}
     with pytest.raises(UserError, match="is not complete: wait until it is written, or write it again"):
         atomic_files.check_whole(store)
     write_folder(store)
