@@ -60,14 +60,15 @@ def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, smal
 @pytest.mark.parametrize("encoder", ["modern_bert", "nomic_bert"])
 def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(encoder, small_blocks):
     settings = CONFIG.settings if encoder == "modern_bert" else {}
-    layer = tiny.randomized(encoders.create(dataclasses.replace(CONFIG, encoder=encoder, settings=settings)))
-    lengths = tf.constant([33, 7, 12, 3])
-    inputs = {"token_ids": tf.random.stateless_uniform([4, 40], [1, 2], 5, 12, tf.int32), "lengths": lengths}
-    used = tf.sequence_mask(lengths, 33, tf.float32)[:, :, None]
+    config = dataclasses.replace(CONFIG, encoder=encoder, settings=settings, num_hidden_layers=2)
+    layer = tiny.randomized(encoders.create(config))
+    lengths = tf.constant([17, 7, 12, 3])
+    inputs = {"token_ids": tf.random.stateless_uniform([4, 24], [1, 2], 5, 12, tf.int32), "lengths": lengths}
+    used = tf.sequence_mask(lengths, 17, tf.float32)[:, :, None]
 
     def run(packing, seed=None):
         with tf.GradientTape() as tape:
-            tokens = layer(inputs, packing=packing, seed=seed)["tokens"][:, :33] * used
+            tokens = layer(inputs, packing=packing, seed=seed)["tokens"][:, :17] * used
             loss = tf.reduce_sum(tf.sin(tokens))
         gradients = tape.gradient(loss, list(weights.variables(layer).values()))
         return [tokens, *(tf.convert_to_tensor(each) for each in gradients if each is not None)]
@@ -77,8 +78,8 @@ def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(en
     cases = [run(PackingSpec.dynamic()), run(None, tf.constant([1, 2]))]
     cases.append(tf.function(lambda: run(PackingSpec.dynamic(), tf.constant([1, 2])), autograph=False)())
     shown = layer(inputs, return_attention=True)
-    assert shown["attention_probabilities"][1].shape == [4, tiny.CONFIG.num_attention_heads, 40, 40]
-    cases.append([shown["tokens"][:, :33] * used])
+    assert shown["attention_probabilities"][1].shape == [4, tiny.CONFIG.num_attention_heads, 24, 24]
+    cases.append([shown["tokens"][:, :17] * used])
     for case in cases:
         for actual, expected in zip(case, plain, strict=False):
             np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
