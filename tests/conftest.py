@@ -1,9 +1,11 @@
 """Settings every test shares: quiet logs, the CPU as two logical devices, the same random numbers in every run."""
 
 import gc
+import logging
 import os
 import random
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -74,6 +76,120 @@ def own_modules_end_with_their_test():
     if "my_lab" in sys.modules:
         for name in [name for name in sys.modules if name.partition(".")[0] == "my_lab"]:
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def own_log_propagates():
+    """Lets pytest see the log of bert_tf, which scripts of earlier tests may have taken over."""
+    logging.getLogger("bert_tf").propagate = True
+
+
+@pytest.fixture
+def as_platform(monkeypatch):
+    """as_platform("gpu", onednn=True): what `runtime.backend` returns about the device; None: the truth.
+
+    gpus: the number of GPUs. bfloat16, onednn: whether the device multiplies bfloat16, and uses oneDNN.
+    """
+
+    def pretend(platform=None, *, gpus=None, bfloat16=None, onednn=None):
+        answers = {"platform": platform, "gpu_count": gpus, "has_bfloat16": bfloat16, "has_onednn": onednn}
+        for name, answer in answers.items():
+            if answer is not None:
+                monkeypatch.setattr(f"bert_tf.runtime.backend.{name}", lambda answer=answer: answer)
+
+    return pretend
+
+
+@pytest.fixture
+def has_tf32():
+    """Returns whether TensorFlow multiplies float32 in TF32 on GPUs, which the test may change."""
+    import tensorflow as tf
+
+    before = tf.config.experimental.tensor_float_32_execution_enabled()
+    yield tf.config.experimental.tensor_float_32_execution_enabled
+    tf.config.experimental.enable_tensor_float_32_execution(before)
+
+
+@pytest.fixture
+def compiled_from(monkeypatch):
+    """compiled_from(width, matrix): XLA compiles rows as wide as this, and updates of matrices as large as this."""
+
+    def pretend(width=1, matrix=1):
+        for name, least in (("LEAST_WIDTH", width), ("LEAST_MATRIX", matrix)):
+            monkeypatch.setattr(f"bert_tf.model.xla_rowwise.{name}", least)
+
+    return pretend
+
+
+@pytest.fixture
+def with_gpus(monkeypatch):
+    """with_gpus(*gpus): a machine on which NVIDIA's driver lists these GPUs.
+
+    others: it has accelerators that this driver does not list.
+    """
+
+    def pretend(*gpus, others=False):
+        for name, value in (("DEVICE_FILES", ("/",) * (others or bool(gpus))), ("gpus", lambda: gpus)):
+            monkeypatch.setattr(f"bert_tf.runtime.machine.{name}", value)
+
+    return pretend
+
+
+@pytest.fixture
+def with_memory(monkeypatch):
+    """with_memory(total, free): a machine with so many bytes of memory."""
+    place = "bert_tf.runtime.machine.memory"
+    return lambda total, free=None: monkeypatch.setattr(place, lambda: (total, total if free is None else free))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """clock.now: the seconds on the clock of progress and training; clock.tick: those that each look at it takes."""
+    clock = types.SimpleNamespace(now=0.0, tick=0.0)
+
+    def look():
+        clock.now += clock.tick
+        return clock.now
+
+    for module in ("runtime.progress", "cli.text_progress", "training.metrics_log", "training.budget"):
+        monkeypatch.setattr(f"bert_tf.{module}.time", types.SimpleNamespace(monotonic=look))
+    return clock
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """{handle: folder} of the models on hubs, or a function of the patterns of files; empty: there is no network."""
+    folders = {}
+
+    def fetch(handle, allow_patterns=None):
+        if handle not in folders:
+            raise ConnectionError("no network\nand a long story")
+        return folders[handle](allow_patterns) if callable(folders[handle]) else str(folders[handle])
+
+    for function in ("kagglehub.model_download", "huggingface_hub.snapshot_download"):
+        monkeypatch.setattr(function, fetch)
+    return folders
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Records are prepared in parts and buckets of some kilobytes of text."""
+    monkeypatch.setattr("bert_tf.data.pretraining.buckets.BUCKET_BYTES", 8_000)
+    monkeypatch.setattr("bert_tf.data.pretraining.stages.PART_BYTES", 5_000)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Locked folders are refused at once."""
+    monkeypatch.setattr("bert_tf.runtime.folder_lock.PATIENCE", 0.0)
+
+
+@pytest.fixture
+def replicas_are_processes(monkeypatch):
+    """Replicas on this machine count as processes that train together."""
+    import tensorflow as tf
+
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", tf.distribute.MirroredStrategy)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,5 @@
 """Every script of benchmarks/ runs on tiny inputs as its first lines describe; those that need more show --help."""
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -76,9 +75,8 @@ def folder(tmp_path_factory):
     (folder / "few.jsonl").write_text(json.dumps(cell) + "\n")
     cell = {"corpus": "novels", "megabytes": 0.4, "recipe": "default", "minutes": 2.0, "model_size": "tiny"}
     (folder / "own.jsonl").write_text(json.dumps(cell | {"loss": 5.947, "unigram": 6.296}) + "\n")
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
-    values = {"config": config, "vocabulary": checkpoint_cases.PIECES, "lower_case": True}
-    weights = tiny.random_weights(heads.BertModel(config))
+    values = {"config": tiny.CONFIG, "vocabulary": checkpoint_cases.PIECES, "lower_case": True}
+    weights = tiny.random_weights(heads.BertModel(tiny.CONFIG))
     formats.write(Checkpoint(weights=weights, **values), str(folder / "model"), "huggingface")
     return folder
 

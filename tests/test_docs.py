@@ -43,7 +43,7 @@ def headlines(tmp_path, monkeypatch):
 
 
 def tokenizer():
-    return Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+    return Tokenizer([*tiny.SPECIAL, *LETTERS])
 
 
 def create_task(folder):
@@ -196,7 +196,7 @@ PRINTED = {  # page: what its code prints
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PRINTED)
 def test_code_on_the_pages_of_keras_runs(page, tmp_path, monkeypatch, capsys):
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(PIECES), max_position_embeddings=128)
+    config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=128)
     arrays = tiny.random_weights(heads.Pretrainer(config))
     (tmp_path / "runs").mkdir()
     stored = Checkpoint(config=config, weights=arrays, vocabulary=PIECES, lower_case=True)

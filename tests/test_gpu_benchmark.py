@@ -1,11 +1,11 @@
 """benchmarks/gpu.py if there is no GPU: it says so; and the tables that it writes."""
 
 import importlib
-import sys
 import types
 from pathlib import Path
 
 import pytest
+import warm
 
 from bert_tf.config.options import fields_of
 from bert_tf.recipes import finetune
@@ -17,11 +17,9 @@ def gpu(monkeypatch):
     return importlib.import_module("gpu")
 
 
-def test_without_gpu_exits_with_2_and_explains(gpu, monkeypatch, capsys):
-    monkeypatch.setattr(gpu, "has_gpu", lambda: False)
-    monkeypatch.setattr(sys, "argv", ["gpu.py", "--work_dir=nowhere"])
-    assert gpu.main() == 2
-    assert "There is no GPU here; --device=cpu --tiny" in capsys.readouterr().err
+def test_without_gpu_exits_with_2_and_explains():
+    done = warm.run("benchmarks/gpu.py", "--work_dir=nowhere")
+    assert done.returncode == 2 and "There is no GPU here; --device=cpu --tiny" in done.stderr
 
 
 def test_table_has_contenders_times_and_longest_kernels(gpu):

@@ -17,8 +17,6 @@ import warm
 import bert_tf
 from bert_tf.api.bert import Bert
 from bert_tf.api.training import Run
-from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.model import heads
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -150,11 +148,9 @@ def test_python_programs_run(folder):
 
 @pytest.mark.slow
 def test_first_blocks_of_the_readme_run_as_printed(tmp_path):
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES), max_position_embeddings=128)
-    arrays = tiny.random_weights(heads.BertModel(config))
-    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True}
+    config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=128)
     for name in ("MiniLM-L12-H384-uncased", "all-MiniLM-L6-v2"):  # a folder of that name comes before a download
-        formats.write(Checkpoint(config=config, weights=arrays, **values), tmp_path / name, "native")
+        checkpoint_cases.write(tmp_path / name, heads.BertModel(config))
     table = [f"A {word} film number {n}.,{stars}\n" for n in range(4) for word, stars in (("fine", 5), ("bad", 1))]
     (tmp_path / "reviews.csv").write_text("".join(["review,stars\n", *table]))
     table_block, keras_block = blocks("python", "README")

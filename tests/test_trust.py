@@ -1,18 +1,19 @@
 """Files never name code: no module from outside the package is imported, unless the call names it or trusts files."""
 
 import dataclasses
+import importlib
 import json
 import shutil
 import sys
 
 import checkpoint_cases
+import faults
 import keras
 import pytest
 import tiny
 
 import bert_tf
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import tfds_datasets
@@ -22,7 +23,6 @@ from bert_tf.model import heads
 from bert_tf.recipes import finetune, recorded_run
 from bert_tf.runtime import plugins
 
-CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
 MODULE = "evil.payload"
 CODE = "TASKS = {}\nTRAITS = {}\n"
 
@@ -48,10 +48,7 @@ def was_imported():
 def classifier(tmp_path_factory):
     """A small checkpoint with a head."""
     folder = tmp_path_factory.mktemp("good") / "model"
-    model = heads.Classifier(CONFIG, 2)
-    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": ["a", "b"], "kind": "classes"}
-    formats.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(model), **values), folder, "native")
-    return folder
+    return checkpoint_cases.write(folder, heads.Classifier(tiny.CONFIG, 2), ["a", "b"], "classes")
 
 
 def write_json(path, **values):
@@ -64,7 +61,7 @@ def write_json(path, **values):
 
 def native(folder):
     """A checkpoint whose bert_config.json names the module."""
-    write_json(folder / "bert_config.json", **CONFIG.to_dict() | {"encoder": MODULE})
+    write_json(folder / "bert_config.json", **tiny.CONFIG.to_dict() | {"encoder": MODULE})
     (folder / "model.safetensors").write_bytes(b"")
     return folder
 
@@ -72,7 +69,7 @@ def native(folder):
 def of_run(folder, **recorded):
     """A run whose flags name code."""
     if not folder.exists():
-        write_json(folder / "bert_config.json", **CONFIG.to_dict())
+        write_json(folder / "bert_config.json", **tiny.CONFIG.to_dict())
         (folder / "model.safetensors").write_bytes(b"")
     return write_json(folder / "run.json", name=recorded.get("task_name", "table"), flags=recorded)
 
@@ -111,7 +108,7 @@ def test_commands_do_not_import_an_encoder_that_a_file_names(evil, capsys, words
         lambda folder: bert_tf.load(of_export(folder)),
         lambda folder: BertConfig.from_json_file(native(folder) / "bert_config.json"),
         lambda folder: heads.Classifier.from_config(
-            {"name": "a", "dtype": "float32", "config": CONFIG.to_dict() | {"encoder": MODULE}, "size": 2}
+            {"name": "a", "dtype": "float32", "config": tiny.CONFIG.to_dict() | {"encoder": MODULE}, "size": 2}
         ),
         lambda folder: recorded_run.read(of_run(folder, task_name=f"{MODULE}/x")),
         lambda folder: recorded_run.read(of_run(folder, task_name="table", label_type=MODULE)),
@@ -183,9 +180,9 @@ def test_features_of_a_dataset_are_of_its_package(evil, features, name):
 
 
 def test_keras_file_takes_an_encoder_that_the_program_imported(evil, monkeypatch):
-    config = {"name": "a", "dtype": "float32", "config": CONFIG.to_dict() | {"encoder": MODULE}, "size": 2}
-    model = heads.Classifier(CONFIG, 2)
-    assert heads.Classifier.from_config(model.get_config()).config == CONFIG
+    config = {"name": "a", "dtype": "float32", "config": tiny.CONFIG.to_dict() | {"encoder": MODULE}, "size": 2}
+    model = heads.Classifier(tiny.CONFIG, 2)
+    assert heads.Classifier.from_config(model.get_config()).config == tiny.CONFIG
     monkeypatch.setitem(sys.modules, MODULE, sys.modules["bert_tf.families.bert.layer"])
     made = keras.saving.deserialize_keras_object(
         {"module": None, "class_name": "Classifier", "config": config, "registered_name": "bert_tf>Classifier"}
@@ -235,7 +232,7 @@ def test_trusted_encoder_works_from_a_folder(evil, classifier):
 
 
 @pytest.mark.parametrize("name", ["a/b.c", "a:b.c", "..x.y", "x..y", ".x", "x.", "x.y-z", "x.y z"])
-def test_names_that_are_no_modules_are_not_looked_for(name, monkeypatch):
-    monkeypatch.setattr(plugins.importlib, "import_module", None)
-    monkeypatch.setattr(plugins.importlib.util, "find_spec", None)
-    assert plugins.import_outside(name) is None and plugins.find_outside(name) is None
+def test_names_that_are_no_modules_are_not_looked_for(name):
+    looked = AssertionError("It is looked for.")
+    with faults.on_call(importlib, "import_module", looked), faults.on_call(importlib.util, "find_spec", looked):
+        assert plugins.import_outside(name) is None and plugins.find_outside(name) is None

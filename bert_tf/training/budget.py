@@ -9,8 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-clock = time.monotonic
-
 
 class Budget:
     """Training time, summed over all starts of a run.
@@ -37,12 +35,12 @@ class Budget:
     def count(self) -> None:
         """Adds the time since the last call, or since `restart_clock`; call it after each step."""
         if self.minutes and self._since is not None:
-            self.used.assign_add(clock() - self._since)
+            self.used.assign_add(time.monotonic() - self._since)
         self.restart_clock()
 
     def restart_clock(self) -> None:
         """Restarts the measurement: time before this call is not training."""
-        self._since = clock()
+        self._since = time.monotonic()
 
     @property
     def is_over(self) -> bool:

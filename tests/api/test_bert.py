@@ -11,7 +11,6 @@ from tensorflow.python.framework import ops as registry
 
 import bert_tf
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answers import Tag
@@ -20,32 +19,21 @@ from bert_tf.model import heads
 TEXTS = ["a b c", "d e f g h i j k l m n o", "", "x"]
 
 
-def write(folder, model, labels=None, kind=None):
-    """A checkpoint of a model with random weights."""
-    weights = tiny.random_weights(model)
-    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": labels, "kind": kind}
-    formats.write(Checkpoint(config=model.config, weights=weights, **values), folder, "native")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Checkpoints with the heads of each task."""
     folder = tmp_path_factory.mktemp("api")
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
-    write(folder / "pretrained", heads.Pretrainer(config))
-    write(folder / "classes", heads.Classifier(config, 3), ["x", "y", "z"], "classes")
-    write(folder / "tags", heads.TokenClassifier(config, 3), ["O", "B-LOC", "I-LOC"], "tags")
-    write(folder / "span", heads.SpanFinder(config), kind="span")
-    write(folder / "several", heads.Classifier(config, 3), ["x", "y", "z"], "multi_label")
-    write(folder / "number", heads.Regressor(config), kind="regression")
+    checkpoint_cases.write(folder / "pretrained", heads.Pretrainer(tiny.CONFIG))
+    checkpoint_cases.write(folder / "classes", heads.Classifier(tiny.CONFIG, 3), ["x", "y", "z"], "classes")
+    checkpoint_cases.write(folder / "tags", heads.TokenClassifier(tiny.CONFIG, 3), ["O", "B-LOC", "I-LOC"], "tags")
+    checkpoint_cases.write(folder / "span", heads.SpanFinder(tiny.CONFIG), kind="span")
+    checkpoint_cases.write(folder / "several", heads.Classifier(tiny.CONFIG, 3), ["x", "y", "z"], "multi_label")
+    checkpoint_cases.write(folder / "number", heads.Regressor(tiny.CONFIG), kind="regression")
     return folder
 
 
 def test_encoder_without_a_head_embeds(folder):
-    write(
-        folder / "encoder", heads.Pretrainer(dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES)))
-    )
+    checkpoint_cases.write(folder / "encoder", heads.Pretrainer(tiny.CONFIG))
     checkpoint = formats.read(folder / "encoder")
     weights = {name: array for name, array in checkpoint.weights.items() if name.startswith("encoder/")}
     formats.write(dataclasses.replace(checkpoint, weights=weights), folder / "bare", "native")
@@ -148,8 +136,7 @@ def test_attributions_of_a_list_are_those_of_each_text(folder):
 
 
 def test_labels_without_names_are_numbered_everywhere(folder, tmp_path):
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
-    path = write(tmp_path / "unnamed", heads.Classifier(config, 3))
+    path = checkpoint_cases.write(tmp_path / "unnamed", heads.Classifier(tiny.CONFIG, 3))
     names = ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert main.main(["export", str(path), str(tmp_path / "export"), "--engine=onnx"]) in (None, 0)
     for model in (
@@ -312,12 +299,11 @@ def test_wrong_calls_are_explained(folder, name, call, message):
 
 
 def test_checkpoint_without_head_or_vocabulary_says_so(folder, tmp_path):
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
-    headless = write(tmp_path / "headless", heads.BertModel(config))
+    headless = checkpoint_cases.write(tmp_path / "headless", heads.BertModel(tiny.CONFIG))
     with pytest.raises(UserError, match=r"has no head: use embed\(texts\)"):
         bert_tf.load(headless).predict("a")
-    assert bert_tf.load(headless).embed("a").shape == (config.hidden_size,)
-    assert bert_tf.load(headless).embed([]).shape == (0, config.hidden_size)
+    assert bert_tf.load(headless).embed("a").shape == (tiny.CONFIG.hidden_size,)
+    assert bert_tf.load(headless).embed([]).shape == (0, tiny.CONFIG.hidden_size)
     (headless / "vocab.txt").unlink()
     with pytest.raises(UserError, match="has no vocab.txt"):
         bert_tf.load(headless).embed("a")

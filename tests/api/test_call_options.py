@@ -1,7 +1,5 @@
 """Wrong types of arguments are errors of the user, with the name of the argument."""
 
-import dataclasses
-
 import checkpoint_cases
 import numpy as np
 import pandas as pd
@@ -9,8 +7,6 @@ import pytest
 import tiny
 
 import bert_tf
-from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.model import heads
 
@@ -21,14 +17,8 @@ NLI = ["contradiction", "entailment", "neutral"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("options")
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
-    for name, model, labels, kind in (
-        ("nli", heads.Classifier(config, 3), NLI, "classes"),
-        ("tags", heads.TokenClassifier(config, 3), ["O", "B-LOC", "I-LOC"], "tags"),
-    ):
-        values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": labels, "kind": kind}
-        checkpoint = Checkpoint(config=config, weights=tiny.random_weights(model), **values)
-        formats.write(checkpoint, folder / name, "native")
+    checkpoint_cases.write(folder / "nli", heads.Classifier(tiny.CONFIG, 3), NLI, "classes")
+    checkpoint_cases.write(folder / "tags", heads.TokenClassifier(tiny.CONFIG, 3), ["O", "B-LOC", "I-LOC"], "tags")
     return folder
 
 

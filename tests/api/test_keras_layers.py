@@ -1,7 +1,5 @@
 """PreprocessingLayer and EncoderLayer in models as TensorFlow Hub's tutorial builds them."""
 
-import dataclasses
-
 import checkpoint_cases
 import keras
 import numpy as np
@@ -20,9 +18,8 @@ TEXTS = np.array(["a b", "c d e", "f", ""])
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
-    arrays = tiny.random_weights(heads.BertModel(config))
-    stored = Checkpoint(config=config, weights=arrays, vocabulary=checkpoint_cases.PIECES, lower_case=True)
+    arrays = tiny.random_weights(heads.BertModel(tiny.CONFIG))
+    stored = Checkpoint(config=tiny.CONFIG, weights=arrays, vocabulary=checkpoint_cases.PIECES, lower_case=True)
     path = tmp_path_factory.mktemp("layers") / "encoder"
     formats.write(stored, path, "native")
     return path

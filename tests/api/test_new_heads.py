@@ -1,6 +1,5 @@
 """`bert_tf.load(PATH, labels=...)`: a new head, trained by Keras, saved in every format and loaded again."""
 
-import dataclasses
 import pickle
 import re
 
@@ -18,23 +17,16 @@ from bert_tf.errors import UserError
 from bert_tf.model import heads
 
 TEXTS = ["a b c", "d e f g"]
-CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
 TAGS = ["O", "B-X", "I-X"]
-
-
-def write(folder, model, labels=None, kind=None):
-    arrays = tiny.random_weights(model)
-    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": labels, "kind": kind}
-    formats.write(Checkpoint(config=CONFIG, weights=arrays, **values), folder, "native")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("new_heads")
-    write(folder / "pretrained", heads.Pretrainer(CONFIG))
-    write(folder / "classes", heads.Classifier(CONFIG, 3), ["x", "y", "z"], "classes")
-    write(folder / "unnamed", heads.Classifier(CONFIG, 3))
-    write(folder / "number", heads.Regressor(CONFIG), None, "regression")
+    checkpoint_cases.write(folder / "pretrained", heads.Pretrainer(tiny.CONFIG))
+    checkpoint_cases.write(folder / "classes", heads.Classifier(tiny.CONFIG, 3), ["x", "y", "z"], "classes")
+    checkpoint_cases.write(folder / "unnamed", heads.Classifier(tiny.CONFIG, 3))
+    checkpoint_cases.write(folder / "number", heads.Regressor(tiny.CONFIG), None, "regression")
     return folder
 
 
@@ -125,9 +117,9 @@ def test_every_kind_of_head_is_saved(folder, tmp_path, kind, ask):
 
 
 def test_saved_without_what_stayed_random(tmp_path):
-    arrays = tiny.random_weights(heads.BertModel(CONFIG))
+    arrays = tiny.random_weights(heads.BertModel(tiny.CONFIG))
     bare = {name: array for name, array in arrays.items() if "pooler" not in name}
-    stored = Checkpoint(config=CONFIG, weights=bare, vocabulary=checkpoint_cases.PIECES, lower_case=True)
+    stored = Checkpoint(config=tiny.CONFIG, weights=bare, vocabulary=checkpoint_cases.PIECES, lower_case=True)
     formats.write(stored, tmp_path / "bare", "native")
     bert = bert_tf.load(tmp_path / "bare")
     bert.save(tmp_path / "copy")
@@ -189,7 +181,7 @@ def test_push_uploads_what_save_writes(folder, monkeypatch):
 
 
 def test_a_keras_file_without_a_vocabulary_reads_the_one_beside_it(folder, tmp_path):
-    model = heads.Classifier(CONFIG, 3)
+    model = heads.Classifier(tiny.CONFIG, 3)
     model.save(tmp_path / "model.keras")
     bert = bert_tf.load(tmp_path / "model.keras")
     assert bert.tokenizer is None

@@ -1,7 +1,6 @@
 """Loaded models in other processes: forked ones, and copies and pickles."""
 
 import copy
-import dataclasses
 import os
 import pickle
 import signal
@@ -12,27 +11,21 @@ import pytest
 import tiny
 
 import bert_tf
-from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.export.saved_model import export
 from bert_tf.heads.classes import Classes
-from bert_tf.model import heads, weights
+from bert_tf.model import heads
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
-CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
 TEXTS = ["a b c", "d"]
 
 
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory):
     """The folder of a classifier."""
-    model = heads.Classifier(CONFIG, 3)
-    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": ["x", "y", "z"], "kind": "classes"}
     folder = tmp_path_factory.mktemp("processes") / "classes"
-    formats.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(model), **values), folder, "native")
-    return str(folder)
+    return str(checkpoint_cases.write(folder, heads.Classifier(tiny.CONFIG, 3), ["x", "y", "z"], "classes"))
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +33,7 @@ def with_engine(tmp_path_factory):
     """The folder of an export with a model for OpenVINO."""
     tokenizer = Tokenizer(checkpoint_cases.PIECES)
     task = FineTuningTask("tiny", {}, Classes(["x", "y"]).configured(max_seq_length=12), tokenizer, test_splits=())
-    model = task.create_model(CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(tiny.CONFIG))
     folder = str(tmp_path_factory.mktemp("processes") / "export")
     export(task, model, tokenizer, folder, examples={}, about=task.about(), engine_names=["openvino"])
     return folder

@@ -3,10 +3,12 @@
 import json
 import math
 
+import faults
 import numpy as np
 import option_types
 import pytest
 import tensorflow as tf
+import tiny
 
 import bert_tf
 from bert_tf.api import table
@@ -197,8 +199,7 @@ def test_what_is_not_given_is_chosen_as_the_command_does_and_said(
         started.append(options)
         raise UserError("so far")
 
-    monkeypatch.setattr(planning, "make", make)
-    with pytest.raises(UserError, match="so far"):
+    with faults.on_call(planning, "make", make), pytest.raises(UserError, match="so far"):
         bert_tf.fine_tune(data, **arguments)
     assert started[0].values().items() >= expected.items()
     said = capsys.readouterr().out
@@ -208,9 +209,15 @@ def test_what_is_not_given_is_chosen_as_the_command_does_and_said(
     assert sentence in said or "task_name" in arguments
 
 
-def test_other_data_without_a_folder_take_the_next_one(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def untrained(monkeypatch):
+    """Runs that end before they train."""
+    for recipe in (finetune, pretrain):
+        monkeypatch.setattr(recipe, "main", lambda options: None)
+
+
+def test_other_data_without_a_folder_take_the_next_one(untrained, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(finetune, "main", lambda options: None)
 
     def tuned(rows, **options):
         run = bert_tf.fine_tune(rows, **options)
@@ -229,19 +236,15 @@ def test_other_data_without_a_folder_take_the_next_one(tmp_path, monkeypatch, ca
     assert not list(tmp_path.rglob("*.new"))
 
 
-def test_a_run_goes_on_with_the_data_that_it_began_with(tmp_path, monkeypatch):
+def test_a_run_goes_on_with_the_data_that_it_began_with(untrained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(finetune, "main", lambda options: None)
-    monkeypatch.setattr(pretrain, "main", lambda options: None)
     for call in (
         lambda rows: bert_tf.fine_tune(rows, output_dir="runs/own"),
         lambda rows: bert_tf.pretrain(texts=[text for text, _ in rows]),
     ):
         run = call(ROWS[:3])
         assert call(ROWS) == run  # before it was trained
-        for suffix in ("index", "data-00000-of-00001"):
-            (tmp_path / run.path / "checkpoints").mkdir(exist_ok=True)
-            (tmp_path / run.path / "checkpoints" / f"ckpt-3.{suffix}").touch()
+        tiny.touch_checkpoint(tmp_path / run.path, 3)
         assert call(ROWS) == run
         for rows in (ROWS[1:], ROWS[:-1]):
             with pytest.raises(UserError, match=f"{run.path} .* run on other data: .*, such as {run.path}-2, or"):

@@ -13,7 +13,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.errors import UserError
 
 CONFIG = {**tiny.CONFIG.to_dict(), "model_type": "bert", "hidden_act": "gelu", "transformers_version": "4.8.2"}
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"piece{number}" for number in range(25))]
+PIECES = [*tiny.SPECIAL, *(f"piece{number}" for number in range(25))]
 
 
 @pytest.fixture(scope="module")

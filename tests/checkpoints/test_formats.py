@@ -10,6 +10,7 @@ import os
 import shutil
 import struct
 
+import faults
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -336,22 +337,20 @@ def test_tf1_checkpoint_without_data_or_config_is_refused(written, tmp_path):
             formats.read(str(tmp_path / file))
 
 
-def test_existing_or_failing_target_is_left_unchanged(tmp_path, monkeypatch):
+def test_existing_or_failing_target_is_left_unchanged(tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "notes.txt").write_text("mine")
     for name in FORMATS:
         with pytest.raises(UserError, match="taken exists already"):
             formats.write(checkpoint(), str(tmp_path / "taken"), name)
 
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
+    full = OSError(28, "No space left on device")
     huggingface = formats.load("huggingface")
     for module in (google_tf, native, huggingface, keras_hub):
         writer = huggingface_tokenizers if module is huggingface else module
-        monkeypatch.setattr(writer, "write_tokenizer_files", full, raising=True)
         silent = dataclasses.replace(checkpoint(), lower_case=None)
-        with pytest.raises(MachineError, match="could not be written .No space left on device."):
+        refusal = pytest.raises(MachineError, match="could not be written .No space left on device.")
+        with faults.on_call(writer, "write_tokenizer_files", full), refusal:
             module.write(silent, str(tmp_path / "new"))
     assert os.listdir(tmp_path) == ["taken"] and os.listdir(tmp_path / "taken") == ["notes.txt"]
 

@@ -16,7 +16,7 @@ from bert_tf.model import weights
 from bert_tf.model.base_encoder import Pass
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(25))]
+TOKENS = [*tiny.SPECIAL, *(f"w{i}" for i in range(25))]
 CONFIG = dataclasses.replace(
     tiny.CONFIG,
     encoder="electra",

@@ -12,7 +12,6 @@ import pytest
 
 from bert_tf.checkpoints import keras_files
 from bert_tf.errors import UserError
-from bert_tf.runtime import machine
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -88,8 +87,8 @@ def test_keras_file_with_another_config_is_refused(tmp_path, content):
         keras_files.class_of(keras_file(tmp_path, content, dense=VALUES))
 
 
-def test_keras_file_larger_than_the_memory_is_refused(tmp_path, monkeypatch):
+def test_keras_file_larger_than_the_memory_is_refused(tmp_path, with_memory):
     path = keras_file(tmp_path, dense=VALUES)
-    monkeypatch.setattr(machine, "memory", lambda: (100, 100))
+    with_memory(100)
     with pytest.raises(UserError, match="and this machine has 100 bytes of memory"):
         keras_files.read(path)

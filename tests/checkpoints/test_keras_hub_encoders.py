@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+import tiny
 
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.keras_hub_presets import LAYOUTS, MASKED_LM
@@ -158,7 +159,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
 
 def test_preset_without_the_files_of_its_tokenizer_is_refused(tmp_path):
     path = saved(backbone("bert"), tmp_path, "")
-    keras_hub.models.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).save_to_preset(path)
+    keras_hub.models.BertTokenizer([*tiny.SPECIAL, "a"]).save_to_preset(path)
     assert tokenizer_of(formats.read(path)).tokenize("a") == ["a"]
     (tmp_path / "model" / "assets" / "tokenizer" / "vocabulary.txt").unlink()
     with pytest.raises(UserError, match="lacks the file vocabulary.txt of its tokenizer"):

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from checkpoint_cases import PIECES
 
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.export import live_model
 from bert_tf.model import heads, weights
-
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 
 HANDLE = "kaggle://keras/bert/keras/bert_tiny_en_uncased/3"
 
@@ -121,8 +120,8 @@ def test_preset_without_casing_has_vocabulary_but_no_tokenizer(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bert_tiny_en_uncased", HANDLE])
-def test_preset_name_is_downloaded_whole(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("kagglehub.model_download", {HANDLE.removeprefix("kaggle://"): str(tmp_path / "preset")}.get)
+def test_preset_name_is_downloaded_whole(name, tmp_path, hub):
+    hub[HANDLE.removeprefix("kaggle://")] = tmp_path / "preset"
     formats.write(checkpoint(), str(tmp_path / "preset"), "keras_hub")
     loaded = formats.read(name)
     assert (loaded.vocabulary, loaded.lower_case) == (PIECES, True)
@@ -130,8 +129,7 @@ def test_preset_name_is_downloaded_whole(name, tmp_path, monkeypatch):
         np.testing.assert_array_equal(loaded.weights[part], checkpoint().weights[part])
 
 
-def test_preset_without_network_is_one_sentence(monkeypatch):
-    monkeypatch.setattr("kagglehub.model_download", lambda handle: {}["no network\n"])
+def test_preset_without_network_is_one_sentence(hub):
     with pytest.raises(UserError, match="bert_tiny_en_uncased could not be fetched .* pass its folder"):
         formats.read("bert_tiny_en_uncased")
 
@@ -152,25 +150,24 @@ def test_missing_keras_hub_error_names_the_extra(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["google_tf", "huggingface", "keras_hub"])
-def test_hub_handle_is_read_in_any_format(name, tmp_path, monkeypatch):
-    folder = str(tmp_path / "fetched")
-    formats.write(checkpoint(), folder, name)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda handle, allow_patterns: {"me/bert": folder}[handle])
+def test_hub_handle_is_read_in_any_format(name, tmp_path, hub):
+    hub["me/bert"] = tmp_path / "fetched"
+    formats.write(checkpoint(), str(tmp_path / "fetched"), name)
     assert formats.read("hf://me/bert").config == tiny.CONFIG
 
 
-def test_torch_weights_are_fetched_only_if_there_are_no_others(tmp_path, monkeypatch):
+def test_torch_weights_are_fetched_only_if_there_are_no_others(tmp_path, hub):
     formats.write(checkpoint(), str(tmp_path / "whole"), "huggingface")
     folder, requested = tmp_path / "cache", []
     folder.mkdir()
 
-    def fetched(_, allow_patterns):
+    def fetched(allow_patterns):
         requested.append("pytorch_model.bin" in allow_patterns)
         if requested == [False, True]:
             shutil.copytree(tmp_path / "whole", folder, dirs_exist_ok=True)
         return str(folder)
 
-    monkeypatch.setattr("huggingface_hub.snapshot_download", fetched)
+    hub["me/bert"] = fetched
     assert formats.read("hf://me/bert").config == tiny.CONFIG
     assert requested == [False, True]
 
@@ -193,11 +190,7 @@ def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
         formats.read(str(tmp_path / "model"))
 
 
-def test_failed_download_is_one_sentence(monkeypatch):
-    def offline(*_, **__):
-        raise ConnectionError("no network\nand a long story")
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
+def test_failed_download_is_one_sentence(hub):
     with pytest.raises(UserError, match=r"^hf://me/bert could not be fetched \(no network\)\. Check [^\n]*$") as raised:
         formats.read("hf://me/bert")
     assert "`hf download me/bert --local-dir FOLDER` on another machine" in str(raised.value)

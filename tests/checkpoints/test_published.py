@@ -14,15 +14,10 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs" / "checkpoints.md"
 
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "BERT-Base-Uncased"])
-def test_published_name_is_fetched_from_its_owner_and_printed(name, tmp_path, monkeypatch, capsys):
-    folder = str(tmp_path / "fetched")
-    formats.write(checkpoint(), folder, "huggingface")
-    handles = []
-    monkeypatch.setattr(
-        "huggingface_hub.snapshot_download", lambda handle, allow_patterns: handles.append(handle) or folder
-    )
+def test_published_name_is_fetched_from_its_owner_and_printed(name, tmp_path, hub, capsys):
+    hub["google-bert/bert-base-uncased"] = tmp_path / "fetched"
+    formats.write(checkpoint(), str(tmp_path / "fetched"), "huggingface")
     assert formats.read(name).config == checkpoint().config
-    assert handles[0] == "google-bert/bert-base-uncased"
     assert capsys.readouterr().err == f"{name} is hf://google-bert/bert-base-uncased.\n"
 
 

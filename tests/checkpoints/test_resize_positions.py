@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import tiny
+from checkpoint_cases import PIECES
 
 import bert_tf
 from bert_tf.checkpoints import formats
@@ -41,8 +42,7 @@ def test_too_few_or_no_positions_are_refused(weights, count, output):
 
 def test_resized_model_reads_longer_rows_and_keeps_short_outputs(tmp_path, capsys):
     model, arrays = tiny.pretrainer()
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
-    source = Checkpoint(config=model.config, weights=arrays, vocabulary=tokens, lower_case=True)
+    source = Checkpoint(config=model.config, weights=arrays, vocabulary=PIECES, lower_case=True)
     formats.write(source, str(tmp_path / "from"), "native")
     most = model.config.max_position_embeddings
     arguments = ["convert", str(tmp_path / "from"), f"--max_position_embeddings={3 * most}"]

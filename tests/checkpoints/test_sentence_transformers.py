@@ -19,7 +19,7 @@ from bert_tf.errors import UserError
 CHECKPOINT = Checkpoint(
     config=tiny.CONFIG,
     weights=tiny.pretrainer()[1],
-    vocabulary=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{i:x}" for i in range(tiny.CONFIG.vocab_size - 5))],
+    vocabulary=[*tiny.SPECIAL, *(f"{i:x}" for i in range(tiny.CONFIG.vocab_size - 5))],
     lower_case=True,
     sentence_vectors=SentenceVectors("max", normalize=True),
 )

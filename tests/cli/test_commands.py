@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 import tiny
+from checkpoint_cases import PIECES
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -19,7 +20,6 @@ from bert_tf.model import heads
 from bert_tf.text import vocabulary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 CHECKPOINT = Checkpoint(config=tiny.CONFIG, weights=tiny.pretrainer()[1], vocabulary=PIECES, lower_case=True)
 
 

@@ -1,5 +1,6 @@
 """The command line itself: its version, unknown commands, and how failures end."""
 
+import faults
 import pytest
 import tensorflow as tf
 
@@ -26,9 +27,9 @@ def test_invalid_command_is_refused_in_one_line(name, expected, capsys):
 
 
 @pytest.mark.parametrize("kind", [MemoryError, type("ResourceExhaustedError", (Exception,), {})])
-def test_memory_that_runs_out_is_one_sentence(kind, monkeypatch, capsys):
-    monkeypatch.setattr(report, "run", lambda _: exec("raise kind('OOM')", {"kind": kind}))
-    assert main.main(["report", "a"]) == 1
+def test_memory_that_runs_out_is_one_sentence(kind, capsys):
+    with faults.on_call(report, "run", kind("OOM")):
+        assert main.main(["report", "a"]) == 1
     assert capsys.readouterr().err == "bert-tf: memory ran out (OOM): lower batch_size, or add memory.\n"
 
 
@@ -69,15 +70,15 @@ def raised_by(operation):
         (lambda _: tf.errors.UnknownError(None, None, "x/y; Input/output error"), 1, "x/y could not be read"),
     ],
 )
-def test_errors_of_tensorflow_that_are_no_bugs_are_one_line(make, code, says, tmp_path, monkeypatch, capsys):
+def test_errors_of_tensorflow_that_are_no_bugs_are_one_line(make, code, says, tmp_path, capsys):
     (tmp_path / "a").write_bytes(b"no records at all")
     error = make(tmp_path)
 
-    def fail(*_):
+    def fail(_):
         raise error
 
-    monkeypatch.setattr(main, "_run", fail)
-    assert main.main(["x"]) == code
+    with faults.on_call(report, "run", error):
+        assert main.main(["report", "a"]) == code
     stderr = capsys.readouterr().err
     assert says in stderr and stderr.count("\n") == 1 and "{{" not in stderr
     with pytest.raises(SystemExit) as ended:
@@ -85,21 +86,17 @@ def test_errors_of_tensorflow_that_are_no_bugs_are_one_line(make, code, says, tm
     assert ended.value.code == code and says in capsys.readouterr().err
 
 
-def test_bugs_keep_their_traceback(monkeypatch):
-    def fail(*_):
+def test_bugs_keep_their_traceback():
+    def fail(_):
         tf.constant([1, 2]) + tf.constant([1, 2, 3])
 
-    monkeypatch.setattr(main, "_run", fail)
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        main.main(["x"])
+    with faults.on_call(report, "run", fail), pytest.raises(tf.errors.InvalidArgumentError):
+        main.main(["report", "a"])
 
 
-def test_name_that_is_not_utf8_is_one_sentence(monkeypatch, capsys):
-    def fail(_):
-        "caf\udce9/model".encode()
-
-    monkeypatch.setattr(main, "_run", fail)
-    assert main.main(["predict"]) == 2
+def test_name_that_is_not_utf8_is_one_sentence(capsys):
+    with faults.on_call(report, "run", lambda _: "caf\udce9/model".encode()):
+        assert main.main(["report", "a"]) == 2
     assert (
         capsys.readouterr().err
         == "bert-tf: 'caf\\udce9/model' is not UTF-8 text: rename the file, folder or label, or correct the text.\n"

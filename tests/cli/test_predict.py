@@ -1,9 +1,9 @@
 """`bert-tf predict` on exports that are made in no time: what it reads, writes, prints and refuses."""
 
+import contextlib
 import io
 import json
 import os
-import pathlib
 import shutil
 import sys
 import threading
@@ -14,16 +14,14 @@ import pytest
 import quick_exports
 import tensorflow as tf
 
-from bert_tf.cli import main, text_progress
+from bert_tf.cli import main
 from bert_tf.cli.commands import predict
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.export import batches, loaded_model, prediction_inputs
 from bert_tf.export.batches import predict_in_order
 from bert_tf.heads.base.answering import answered
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -225,18 +223,19 @@ def test_texts_of_similar_length_share_a_batch():
     assert sorted(Recorder.seen, reverse=True) == [[9, 9], [8, 2], [1, 1]]
 
 
-def test_batches_are_computed_in_parallel(monkeypatch):
-    monkeypatch.setattr("bert_tf.export.batches.parallel_batches", lambda: 2)
-    both = threading.Barrier(2, timeout=60)
+def test_batches_are_computed_in_parallel():
+    at_once = batches.parallel_batches()
+    together = threading.Barrier(at_once, timeout=60)
 
     class Waiting:
         def predict(self, examples):
-            both.wait()  # passes when two are here
+            together.wait()  # passes when as many are here
             return {"values": [examples[0].texts[0]]}
 
-    examples = [Example("", (str(number),)) for number in range(100, 104)]
-    actual = list(predict_in_order(Waiting(), examples, batch_size=1, window=4))
-    assert [outputs["values"] for _, outputs in actual] == ["100", "101", "102", "103"]
+    texts = [str(number) for number in range(100, 100 + 2 * at_once)]
+    examples = [Example("", (text,)) for text in texts]
+    actual = list(predict_in_order(Waiting(), examples, batch_size=1, window=len(texts)))
+    assert [outputs["values"] for _, outputs in actual] == texts
 
 
 def test_failing_batch_stops_the_others():
@@ -253,18 +252,17 @@ def test_failing_batch_stops_the_others():
     assert len(seen) < 100
 
 
-def test_long_texts_are_held_in_small_windows(monkeypatch):
-    monkeypatch.setattr("bert_tf.export.batches.MAX_CHARACTERS", 10)
-    held = []
+def test_long_texts_are_held_in_small_windows():
+    held, size = [], batches.MAX_CHARACTERS // 10 + 1
 
     class Recorder:
         def predict(self, examples):
-            held.append([len(text) for example in examples for text in example.texts])
+            held.append([len(text) // size for example in examples for text in example.texts])
             return {"values": [0] * len(examples)}
 
-    examples = [Example("", ("x" * length, "y")) for length in (2, 3, 4, 99, 1)]
-    actual = list(predict_in_order(Recorder(), examples, batch_size=9, window=9))
-    assert held == [[4, 1, 3, 1, 2, 1], [99, 1], [1, 1]] and [example for example, _ in actual] == examples
+    examples = [Example("", ("x" * size * length, "y" * size)) for length in (2, 3, 4, 12, 1)]
+    actual = list(predict_in_order(Recorder(), examples, batch_size=2000, window=9))
+    assert held == [[4, 1, 3, 1, 2, 1], [12, 1], [1, 1]] and [example for example, _ in actual] == examples
 
 
 def test_standard_input_has_one_text_per_line(exports, capsys, monkeypatch, tmp_path):
@@ -274,10 +272,9 @@ def test_standard_input_has_one_text_per_line(exports, capsys, monkeypatch, tmp_
         assert answers(capsys, exports["number"], "--file=-") == ["1.000\t123", "2.000\t123456"]
 
 
-def test_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, capsys):
+def test_rate_is_shown_on_a_terminal_only(exports, clock, tmp_path):
     (tmp_path / "a.txt").write_text("a\nb\n")
-    lines = []
-    monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", -1)
+    lines, clock.tick = [], 1.0
 
     class Terminal(io.StringIO):
         def isatty(self):
@@ -286,10 +283,8 @@ def test_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, capsys
         def write(self, text):
             lines.append(text)
 
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    main.main(
-        ["predict", str(exports["number"]), "--file", str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
-    )
+    with contextlib.redirect_stderr(Terminal()):
+        main.main(["predict", str(exports["number"]), f"--file={tmp_path}/a.txt", f"--output={tmp_path}/b.tsv"])
     assert "predicting" in "".join(lines) and "texts/s" in "".join(lines) and "2/2" in "".join(lines)
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import faults
 import pytest
 import quick_exports
 
@@ -123,12 +124,9 @@ def test_error_late_in_a_file_keeps_the_old_predictions(exports, tmp_path, capsy
         (PermissionError(13, "Permission denied", "b.tsv"), 2, "b.tsv cannot be used (Permission denied)"),
     ],
 )
-def test_failing_disk_is_one_line(exports, tmp_path, monkeypatch, capsys, error, code, expected):
-    def fail(*_):
-        raise error
-
-    monkeypatch.setattr(os, "replace", fail)
-    assert main.main(["predict", str(exports["number"]), "--text=a", f"--output={tmp_path / 'b.tsv'}"]) == code
+def test_failing_disk_is_one_line(exports, tmp_path, capsys, error, code, expected):
+    with faults.on_call(os, "replace", error):
+        assert main.main(["predict", str(exports["number"]), "--text=a", f"--output={tmp_path / 'b.tsv'}"]) == code
     stderr = capsys.readouterr().err
     assert stderr.startswith(f"bert-tf: {expected}") and stderr.count("\n") == 1 and os.listdir(tmp_path) == []
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import tiny
 
 from bert_tf.cli import main
 
@@ -11,7 +12,7 @@ WORDS = "rain gold star he left rose".split()
 
 @pytest.fixture
 def texts(tmp_path):
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "."]
+    vocabulary = [*tiny.SPECIAL, *WORDS, "."]
     (tmp_path / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     lines = [json.dumps({"text": f"He {word}. Rain left {word}." * 9}) for word in WORDS * 9]
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")

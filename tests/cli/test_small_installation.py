@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import faults
 import pytest
 import quick_exports
 import tiny
@@ -62,7 +63,7 @@ def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     (folder / "texts").mkdir()
     (folder / "texts/a.txt").write_text("One text.\nAnother text.\n")
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef"]))
+    (folder / "vocab.txt").write_text("\n".join([*tiny.SPECIAL, *"abcdef"]))
     (folder / "table.csv").write_text("text,label\na,x\nb,y\nc,x\nd,y\n")
     (folder / "run").mkdir()
     (folder / "run/run.json").write_text(json.dumps({"name": "run", "flags": {"task_name": "table"}}))
@@ -112,9 +113,9 @@ def test_a_missing_package_is_an_error_before_the_first_prediction(tmp_path, mon
     folder = quick_exports.saved(tmp_path / "export", quick_exports.shares, ("text", quick_exports.tf.string, []))
     about = {"task": "sizes", "kind": "classes", "labels": list(quick_exports.LABELS), "reads": {}}
     (tmp_path / "table.csv").write_text("text,label\na,short\n")
-    monkeypatch.setattr(scored_export, "predict_in_order", None)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ModuleNotFoundError) as raised:
+    predicts = faults.on_call(scored_export, "predict_in_order", AssertionError("It predicts."))
+    with predicts, pytest.raises(ModuleNotFoundError) as raised:
         scored_export.score(str(folder), str(tmp_path / "table.csv"), about, batch_size=None, report=iter)
     expected = "scikit-learn is not installed: pip install scikit-learn (or bert-tf)."
     assert errors.describe_failure(raised.value, memory="") == (expected, UserError.exit_code)

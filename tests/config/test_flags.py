@@ -86,48 +86,31 @@ def run(script, *arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_precedence_of_defaults(script):
-    code, output, errors = run(script)
+DEFAULTS = {
+    "width": 9, "colour": "blue", "share": 0.25, "coats": 0, "thickness": -1.0, "tool": "auto", "do_paint": True
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments, changes, is_given",
+    [
+        ("", {}, False),
+        (
+            "--width=4 --colour red --nodo_paint --coats=auto --thickness=none",
+            {"width": 4, "colour": "red", "do_paint": False, "thickness": 0.0},
+            True,
+        ),
+        ("--breadth=4 --colour=blue --nopaint", {"width": 4, "do_paint": False}, True),
+    ],
+    ids=["defaults", "given, some with their default", "other names"],
+)
+def test_given_flags_win_over_defaults(script, arguments, changes, is_given):
+    code, output, errors = run(script, *arguments.split())
     assert (code, errors) == (0, "")
     options, paint, *explicit_flags = json.loads(output)
-    assert options == {
-        "width": 9,
-        "colour": "blue",
-        "share": 0.25,
-        "coats": 0,
-        "thickness": -1.0,
-        "tool": "auto",
-        "do_paint": True,
-    }
-    assert paint == {"colour": "blue", "do_paint": True}
-    assert explicit_flags == [False, False]
-
-
-def test_given_flags_win_even_with_their_default_value(script):
-    code, output, errors = run(
-        script, "--width=4", "--colour", "red", "--nodo_paint", "--coats=auto", "--thickness=none"
-    )
-    assert (code, errors) == (0, "")
-    options, paint, *explicit_flags = json.loads(output)
-    assert options == {
-        "width": 4,
-        "colour": "red",
-        "share": 0.25,
-        "coats": 0,
-        "thickness": 0.0,
-        "tool": "auto",
-        "do_paint": False,
-    }
-    assert paint == {"colour": "red", "do_paint": False}
-    assert explicit_flags == [True, False]
-
-
-def test_other_names_of_flags_are_accepted(script):
-    code, output, errors = run(script, "--breadth=4", "--colour=blue", "--nopaint")
-    assert (code, errors) == (0, "")
-    options, _, *explicit_flags = json.loads(output)
-    assert (options["width"], options["colour"], options["do_paint"]) == (4, "blue", False)
-    assert explicit_flags == [True, False]
+    assert options == DEFAULTS | changes
+    assert paint == {name: options[name] for name in ("colour", "do_paint")}
+    assert explicit_flags == [is_given, False]
 
 
 @pytest.mark.parametrize(

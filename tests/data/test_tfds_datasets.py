@@ -3,6 +3,7 @@
 import sys
 import urllib.error
 
+import faults
 import pytest
 
 from bert_tf.data import tfds_datasets
@@ -121,32 +122,31 @@ def test_unknown_dataset_or_feature_is_one_sentence(prepared):
         table_of(prepared, "glue/cola", text_columns="idx")
 
 
-def test_undownloadable_dataset_is_reported_at_once(prepared, monkeypatch):
+def test_undownloadable_dataset_is_reported_at_once(prepared):
     requests = []
 
     def unreachable(request, timeout):
         requests.append((request.get_method(), timeout))
         raise urllib.error.URLError("no route")
 
-    monkeypatch.setattr("urllib.request.urlopen", unreachable)
     message = r"does not contain glue/mrpc, and it cannot be downloaded from \S+ \(no route\): connect to the internet"
-    with pytest.raises(UserError, match=message):
+    with faults.on_call(urllib.request, "urlopen", unreachable), pytest.raises(UserError, match=message):
         read(prepared, "mrpc", "train")
     assert requests == [("HEAD", 5)]
 
 
-def test_failed_download_is_one_sentence(prepared, monkeypatch):
+def test_failed_download_is_one_sentence(prepared):
     import tensorflow_datasets as tfds
 
     def refused(request, timeout):
         raise urllib.error.HTTPError(request.full_url, 405, "no HEAD here", None, None)
 
-    def fails(builder):
-        raise RuntimeError("checksum is wrong\nand more")
-
-    monkeypatch.setattr("urllib.request.urlopen", refused)
-    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fails)
-    with pytest.raises(UserError, match=r"cannot be downloaded from \S+ \(checksum is wrong\)"):
+    wrong = RuntimeError("checksum is wrong\nand more")
+    with (
+        faults.on_call(urllib.request, "urlopen", refused),
+        faults.on_call(tfds.core.DatasetBuilder, "download_and_prepare", wrong),
+        pytest.raises(UserError, match=r"cannot be downloaded from \S+ \(checksum is wrong\)"),
+    ):
         read(prepared, "rte", "train")
 
 

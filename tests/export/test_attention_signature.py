@@ -8,6 +8,7 @@ import oracle
 import pytest
 import tensorflow as tf
 import tiny
+from mask_filling_cases import WORDS
 
 from bert_tf.errors import UserError
 from bert_tf.export import attention_signature
@@ -15,8 +16,7 @@ from bert_tf.export.saved_model import export
 
 pytestmark = pytest.mark.slow
 
-WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+PIECES = [*tiny.SPECIAL, *WORDS]
 
 
 class Words(tiny.Words):

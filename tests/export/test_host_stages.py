@@ -26,13 +26,12 @@ from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors.extraction import Features
 from bert_tf.heads.vectors.feature_windows import split_pairs
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
-from bert_tf.model import weights
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat it ann in ulm sings . who - all round ##er &".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 TEXTS = [
     "The fox ran.",
     "",
@@ -49,7 +48,9 @@ AFTER = (
     VectorLayer("dense", "silu", True, {"kernel": np.eye(6, 5, dtype="f4"), "residual": np.ones([6, 5], "f4")}),
     NORMALIZE,
 )
-CONFIG = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16, vocab_size=TOKENIZER.size)
+pytestmark = pytest.mark.eager
+
+CONFIG = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1, max_position_embeddings=16, vocab_size=TOKENIZER.size)
 
 
 def numbers_of(model, rows, has_masks=False):
@@ -64,8 +65,7 @@ def numbers_of(model, rows, has_masks=False):
 
 def check(task, config, texts, about=()):
     """That the host's answers for texts are those of the default signature."""
-    model = task.create_model(config)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(config))
     signature = task.signatures(model, TOKENIZER)["serving_default"]
     columns = [tf.constant(column) for column in zip(*texts, strict=True)]
     expected = {name: x.numpy() for name, x in signature(*columns).items()}
@@ -149,8 +149,7 @@ def test_vectors(options):
     if choice.unit == "sentence":
         check(task, CONFIG, [(text,) for text in [*TEXTS, "the fox ||| dog ran & sat", "who ||| "]])
         return
-    model = task.create_model(CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(CONFIG))
     for texts in ([[text] for text in TEXTS], [["the fox", "dog ran & sat"], ["who", ""]]):
         plain = dataclasses.replace(choice, unit="token", normalize=choice.normalize and ("token",))
         found = vectors_of(model, plain, texts)

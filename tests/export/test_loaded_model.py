@@ -8,22 +8,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from mask_filling_cases import WORDS
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, text_function
+from bert_tf.export import batches, loaded_model, text_function
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.saved_model import export
 from bert_tf.heads.base.answering import answered
 from bert_tf.heads.base.prediction_files import json_line
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
-from bert_tf.model import weights
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
-WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 GOALS = {"pair": Classes(["no", 'ye"s', "naïve"]), "choice": MultipleChoice(3)}
 TEXTS = {
     "pair": [("the fox ran", "it sat"), ("The\tDOG", ""), ("é", "on a mat and on a mat"), ("a big cat", "he is")],
@@ -46,8 +45,7 @@ def exported(request, tmp_path_factory):
         TOKENIZER,
         eval_splits={},
     )
-    model = task.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(tiny.CONFIG))
     inputs = task.head.training.inputs(TOKENIZER, tf.constant(TEXTS[kind]))
     if kind == "pair":  # so that no class is best for all of the texts
         model.classifier.bias.assign_sub(tf.reduce_mean(model(inputs)["logits"], 0))
@@ -163,22 +161,24 @@ def test_inputs_have_the_order_that_an_export_declares(shapes, declared, expecte
     assert all(inputs[name] == (shape[1] if len(shape) == 2 else None) for name, shape in shapes.items())
 
 
+TENTH = batches.CHARACTERS_PER_TEXT // 10
+
+
 class Lengths:
-    """Says the length of each text, and which texts it was given together."""
+    """Says the length of each text, in tenths of the characters for a text, and which texts it was given together."""
 
     def __init__(self):
         self.batches = []
 
     def predict(self, examples):
-        lengths = [len(text) for (text,) in (example.texts for example in examples)]
+        lengths = [len(example.texts[0]) // TENTH for example in examples]
         self.batches.append(lengths)
         return {"length": lengths}
 
 
-def test_long_texts_share_a_batch_with_fewer_others(monkeypatch):
-    monkeypatch.setattr("bert_tf.export.batches.CHARACTERS_PER_TEXT", 10)
+def test_long_texts_share_a_batch_with_fewer_others():
     lengths, predictor = [3, 50, 1, 17, 12, 40, 2, 9, 5, 11], Lengths()
-    examples = [Example(str(size), ("x" * size,), None, "here") for size in lengths]
+    examples = [Example(str(length), ("x" * TENTH * length,), None, "here") for length in lengths]
     rows = list(predict_in_order(predictor, examples, batch_size=4, window=100))
     assert [values["length"] for _, values in rows] == lengths
     assert sorted(predictor.batches, reverse=True) == [[50], [40], [17, 12, 11], [9, 5, 3, 2], [1]]

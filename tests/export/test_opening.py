@@ -1,6 +1,7 @@
 """Exports answered by other engines: the SavedModel's answers without TensorFlow, and what is refused."""
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+import faults
 import numpy as np
 import pytest
 import tiny
@@ -41,7 +43,7 @@ from bert_tf.text.tokenizer import Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "the fox dog ran sat it ann in ulm sings . who".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 LABELS = ["no", "yes", "so"]
 TEXTS = ["The fox ran.", "", "Ann sings in Ulm, and the dog sat in it, and the fox ran and ran and sat in Ulm.", "WHO"]
 GOALS = {  # goal, texts, options
@@ -60,8 +62,7 @@ def make(kind, folder, engine_names):
     goal, texts, options = GOALS[kind]
     head = goal.configured(max_seq_length=12, texts=texts, **options)
     task = FineTuningTask("tiny", {}, head, TOKENIZER, test_splits=())
-    model = task.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(tiny.CONFIG))
     export(task, model, TOKENIZER, str(folder), examples={}, about=task.about(), engine_names=engine_names)
     return str(folder)
 
@@ -240,7 +241,7 @@ def test_signals_arrive_after_models_are_freed(classifier):
     assert (done.returncode, done.stdout) == (0, "2\nheard\n"), done.stderr
 
 
-def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classifier, tmp_path, monkeypatch):
+def test_engine_is_chosen_by_what_is_there_and_mistakes_are_one_sentence(classifier, monkeypatch):
     assert opening.choose(classifier) == "openvino"
     assert opening.choose(classifier, "tensorflow") == "tensorflow"
     with pytest.raises(UserError, match="has no model for onnx: `bert-tf export RUN --engine=onnx --overwrite`"):
@@ -268,28 +269,34 @@ def test_default_is_the_first_engine_whose_models_can_be_written(monkeypatch):
         opening.names_of("onnx")
 
 
-def failing(*_, **__):
-    raise MemoryError("no room")
+@pytest.fixture
+def rows_differ(monkeypatch):
+    """Exports whose functions of rows answer otherwise than their signatures on strings."""
+    return lambda: monkeypatch.setattr(saved_model, "_difference", lambda *_: 1.0)
+
+
+NO_ROOM = MemoryError("no room")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda patch: patch.setattr(engine_models, "convert", failing), "no room"),
-        (lambda patch: patch.setattr(saved_model, "CONVERSION_FACTOR", 1e12), "converting it needs about .* GiB"),
-        (lambda patch: patch.setattr(saved_model, "_difference", lambda *_: 1.0), "tiny needs TensorFlow"),
-    ],
+    "reason", ["no room", "converting it needs about .* GiB", "tiny needs TensorFlow"], ids=["fails", "memory", "rows"]
 )
-def test_export_that_the_default_engine_cannot_hold_is_whole_without(tmp_path, monkeypatch, caplog, spoil, reason):
-    spoil(monkeypatch)
-    folder = make("classes", tmp_path / "export", ["auto"])
+def test_export_that_the_default_engine_cannot_hold_is_whole_without(
+    tmp_path, with_memory, rows_differ, caplog, reason
+):
+    if "converting" in reason:
+        with_memory(1000)
+    elif "TensorFlow" in reason:
+        rows_differ()
+    with faults.on_call(engine_models, "convert", NO_ROOM) if "room" in reason else contextlib.nullcontext():
+        folder = make("classes", tmp_path / "export", ["auto"])
     assert re.fullmatch(f"The export has no model for openvino: {reason}.*\\.", caplog.messages[-1])
     assert not (tmp_path / "export" / "engines").exists() and opening.choose(folder) == "tensorflow"
     assert loaded_model.is_export(folder)
 
 
-def test_an_export_whose_rows_differ_answers_by_its_signatures(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(saved_model, "_difference", lambda *_: 1.0)
+def test_an_export_whose_rows_differ_answers_by_its_signatures(tmp_path, rows_differ, caplog):
+    rows_differ()
     folder = make("classes", tmp_path / "export", [])
     assert "has only its signatures on strings: The answers of its functions of rows differ" in caplog.text
     assert not (tmp_path / "export" / "assets.extra" / "host.json").exists()
@@ -321,16 +328,15 @@ def test_other_vectors_are_answered_as_by_the_signature(kind, tmp_path):
     assert_same_outputs(by_rows.predict(texts), loaded_model.on_strings(folder).predict(texts))
 
 
-def test_stores_and_named_engines_have_no_default(tmp_path, monkeypatch):
+def test_stores_and_named_engines_have_no_default(tmp_path):
     with pytest.raises(NoEngine, match="engines read models from disk"):
         saved_model._check_fits("gs://bucket/export", None)
-    monkeypatch.setattr(engine_models, "convert", failing)
-    with pytest.raises(MemoryError):
+    with faults.on_call(engine_models, "convert", NO_ROOM), pytest.raises(MemoryError):
         make("classes", tmp_path / "export", ["openvino"])
     assert not (tmp_path / "export").exists()
 
 
-def test_server_takes_tensorflow_for_signatures_that_engines_lack(classifier, tmp_path, capsys):
+def test_server_takes_tensorflow_for_signatures_that_engines_lack(classifier, tmp_path):
     folder = tmp_path / "export"
     shutil.copytree(classifier, folder)
     arguments = argparse.Namespace(engine="auto", jit_compile="auto")

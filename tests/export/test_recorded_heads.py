@@ -89,7 +89,7 @@ def test_a_folder_answers_as_its_head_was_trained(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["native", "google_tf", "keras_hub"])
-def test_probabilities_are_the_same_in_each_folder_that_we_write(name, tmp_path, caplog):
+def test_probabilities_are_the_same_in_each_folder_that_we_write(name, tmp_path):
     _, checkpoint = made(Classes(["no", "yes"]).configured(max_seq_length=6, temperature="4"))
     formats.write(checkpoint, tmp_path / "first", "native")
     first = bert_tf.load(tmp_path / "first")

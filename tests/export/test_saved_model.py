@@ -9,19 +9,19 @@ import subprocess
 import sys
 
 import device_graphs
+import faults
 import numpy as np
 import oracle
 import pytest
 import tensorflow as tf
 import tiny
-from mask_filling_cases import SPECIAL, TEXTS, WORDS, expected_answers
+from mask_filling_cases import TEXTS, VOCABULARY, expected_answers, filler
 
 from bert_tf.checkpoints.formats import saved_model
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.export import saved_model as exporting
 from bert_tf.export.saved_model import export
-from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.model import weights
 from bert_tf.runtime import atomic_files
 from bert_tf.text.tokenizer import Tokenizer
@@ -36,7 +36,7 @@ EXAMPLES = {"serving_default": {"text": TEXTS}, "next_sentence": PAIRS}
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer(SPECIAL + WORDS)
+    return Tokenizer(VOCABULARY)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +65,7 @@ def live(trained):
 
 @pytest.fixture(scope="module")
 def fill(live, tokenizer):
-    """The live signature: list of texts -> (pieces, scores) as NumPy arrays."""
-    function = mask_filling.fill_mask(live[0], tokenizer)["serving_default"]
-    return lambda texts: [value.numpy() for value in tf.nest.flatten(function(tf.constant(texts, tf.string)))]
+    return filler(live[0], tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +84,11 @@ def test_export_runs_on_any_device(exported):
 def test_next_sentence_signature_matches_reference(exported, live):
     signature = tf.saved_model.load(exported).signatures["next_sentence"]
     is_next = signature(**{name: tf.constant(texts) for name, texts in PAIRS.items()})["is_next"]
-    vocabulary = SPECIAL + WORDS
     for row, seen in enumerate(
         ["the fox [SEP] ran .", "[SEP] sat", "a a a a a a a [SEP] the dog"]
     ):  # 12 with both ends
-        ids = [vocabulary.index(piece) for piece in f"[CLS] {seen} [SEP]".split()]
-        second = ids.index(vocabulary.index("[SEP]")) + 1
+        ids = [VOCABULARY.index(piece) for piece in f"[CLS] {seen} [SEP]".split()]
+        second = ids.index(VOCABULARY.index("[SEP]")) + 1
         inputs = {
             "token_ids": [ids],
             "segment_ids": [[0] * second + [1] * (len(ids) - second)],
@@ -167,15 +164,6 @@ def kinds_of_variables(folder):
     return tf.train.load_checkpoint(os.path.join(folder, "variables", "variables")).get_variable_to_dtype_map()
 
 
-def spoiled_by(name, factor):
-    """`weights.assign` that spoils an array on its way into the exported model."""
-
-    def assign(model, arrays):
-        return weights.assign(model, {**arrays, name: arrays[name] * np.float32(factor)})
-
-    return assign
-
-
 @pytest.mark.parametrize(
     "expected, actual, difference, rough",
     [
@@ -194,17 +182,13 @@ def test_values_are_compared_relative_to_their_size_and_integers_may_be_swapped(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])
-def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, monkeypatch, factor, difference):
-    spoiled = type(
-        "spoiled",
-        (),
-        {"variables_by_name": weights.variables_by_name, "assign": spoiled_by("encoder/pooler/bias", factor)},
-    )
-    monkeypatch.setattr(exporting, "weights", spoiled)
+def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, factor, difference):
+    def spoil(model, arrays):
+        arrays["encoder/pooler/bias"] = arrays["encoder/pooler/bias"] * np.float32(factor)
+
     task = tiny.task(signatures=quick_signatures)
-    with pytest.raises(
-        UserError, match=f"output 'sum' of 'serving_default' by {difference} of its largest value, expected"
-    ) as no:
+    message = f"output 'sum' of 'serving_default' by {difference} of its largest value, expected"
+    with faults.on_call(weights, "assign", spoil), pytest.raises(UserError, match=message) as no:
         export(task, live[0], tokenizer, str(tmp_path / "export"), examples=EXAMPLES)
     assert "nothing was written" in str(no.value)
     assert os.listdir(tmp_path) == []
@@ -212,17 +196,14 @@ def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["_save", "_compare", "replace_folder"])
-def test_interrupted_export_keeps_the_old_one(live, tokenizer, tmp_path, monkeypatch, moment):
+def test_interrupted_export_keeps_the_old_one(live, tokenizer, tmp_path, moment):
     folder = tmp_path / "export"
     folder.mkdir()
     (folder / "saved_model.pb").write_text("the old one")
     task = tiny.task(signatures=quick_signatures)
 
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(atomic_files if moment == "replace_folder" else exporting, moment, interrupted)
+    owner = atomic_files if moment == "replace_folder" else exporting
+    with faults.on_call(owner, moment, KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
         export(task, live[0], tokenizer, str(folder), examples={})
     assert (folder / "saved_model.pb").read_text() == "the old one" and os.listdir(tmp_path) == ["export"]
     export(task, live[0], tokenizer, str(folder), examples={})

@@ -18,12 +18,12 @@ from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors.extraction import Features
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
-from bert_tf.model import heads, weights
+from bert_tf.model import heads
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat it ann in ulm sings . who".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=TOKENIZER.size)
 TEXTS = ["The fox ran.", "", "Ann sings in Ülm."]
 
@@ -67,8 +67,7 @@ TASKS = {
 @pytest.mark.parametrize("kind", TASKS)
 def test_examples_have_the_answers_of_their_strings(kind):
     task, inputs = TASKS[kind]
-    model = task.create_model(CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(CONFIG))
     signatures = saved_model.signatures_of(task, model, TOKENIZER)
     records = tf.constant(tf_examples.serialized(inputs))
     expected = signatures["serving_default"](**{name: tf.constant(values) for name, values in inputs.items()})

@@ -32,9 +32,7 @@ def config_of(**settings):
 
 
 def model_of(make=heads.BertModel, **settings):
-    model = make(config_of(**settings))
-    weights.assign(model, tiny.random_weights(model))
-    return model
+    return tiny.randomized(make(config_of(**settings)))
 
 
 def inputs(lengths=(11, 3, 7, 1)):

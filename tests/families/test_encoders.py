@@ -23,14 +23,7 @@ ROW, CHANGED = [2, 7, 8, 9, 10, 3], [2, 7, 8, 20, 10, 3]
 
 
 def model_of(encoder, make=heads.Pretrainer, *arguments):
-    model = make(dataclasses.replace(tiny.CONFIG, encoder=encoder), *arguments)
-    weights.assign(model, tiny.random_weights(model))
-    return model
-
-
-def inputs_of(ids, lengths):
-    ids = tf.constant(ids, tf.int32)
-    return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "lengths": tf.constant(lengths, tf.int32)}
+    return tiny.randomized(make(dataclasses.replace(tiny.CONFIG, encoder=encoder), *arguments))
 
 
 def changed(tokens):
@@ -39,12 +32,12 @@ def changed(tokens):
 
 
 def test_static_encoder_has_no_context():
-    tokens = model_of("static").encoder(inputs_of([ROW, CHANGED], [6, 6]))["tokens"].numpy()
+    tokens = model_of("static").encoder(tiny.inputs_of([ROW, CHANGED], [6, 6]))["tokens"].numpy()
     assert changed(tokens) == [False, False, False, True, False, False]
 
 
 def test_each_language_model_sees_its_own_side_only():
-    inputs, encode = inputs_of([ROW, CHANGED], [6, 6]), model_of("lstm").encoder
+    inputs, encode = tiny.inputs_of([ROW, CHANGED], [6, 6]), model_of("lstm").encoder
     left, right = (
         encode(inputs, positions=tf.constant([range(side, 12, 2)] * 2))["tokens_at"].numpy() for side in (0, 1)
     )
@@ -54,7 +47,7 @@ def test_each_language_model_sees_its_own_side_only():
 
 
 def test_bilstm_on_top_connects_all_tokens():
-    outputs = model_of("bilstm_on_top").encoder(inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
+    outputs = model_of("bilstm_on_top").encoder(tiny.inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
     assert changed(outputs["tokens"].numpy()) == [True] * 6
     assert np.abs(outputs["pooled"][0] - outputs["pooled"][1]).max() > 1e-3
 
@@ -62,7 +55,7 @@ def test_bilstm_on_top_connects_all_tokens():
 @pytest.mark.parametrize("encoder", ("bert", *OTHERS))
 def test_heads_read_the_last_of_the_configured_layers(encoder):
     model = model_of(encoder)
-    outputs = model.encoder(inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
+    outputs = model.encoder(tiny.inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
     np.testing.assert_array_equal(outputs["hidden_states"][-1], outputs["tokens"])
     assert len(outputs["hidden_states"]) == 1 + model.config.layers_with_states
 
@@ -70,8 +63,8 @@ def test_heads_read_the_last_of_the_configured_layers(encoder):
 @pytest.mark.parametrize("encoder", OTHERS)
 def test_padding_has_no_effect(encoder):
     encode = model_of(encoder).encoder
-    short = encode(inputs_of([[2, 7, 3]], [3]))
-    batch = inputs_of([[2, 7, 3, 0, 0, 0], ROW], [3, 6])
+    short = encode(tiny.inputs_of([[2, 7, 3]], [3]))
+    batch = tiny.inputs_of([[2, 7, 3, 0, 0, 0], ROW], [3, 6])
     for long in (encode(batch), tf.function(encode)(batch, packing=PackingSpec())):
         np.testing.assert_allclose(long["pooled"][:1], short["pooled"], atol=1e-5)
         np.testing.assert_allclose(long["tokens"][0, :3], short["tokens"][0], atol=1e-5)
@@ -82,7 +75,7 @@ def test_padding_has_no_effect(encoder):
 @pytest.mark.eager
 def test_every_head_trains_on_every_encoder(encoder, head):
     model = model_of(encoder, head)
-    inputs = {**inputs_of([ROW, CHANGED], [6, 6]), "masked_lm_positions": tf.constant([[1, 3], [2, 4]])}
+    inputs = {**tiny.inputs_of([ROW, CHANGED], [6, 6]), "masked_lm_positions": tf.constant([[1, 3], [2, 4]])}
     trained = weights.variables(model)
 
     @tf.function

@@ -22,7 +22,7 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
-from bert_tf.model import heads, packing, weights
+from bert_tf.model import heads, packing
 from bert_tf.serving.served import Served
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
@@ -175,8 +175,7 @@ def test_unlabeled_split_has_zero_weight_and_partly_labeled_is_refused():
 def model_of(task, strategy=None):
     """A model with random weights, the same every time."""
     with strategy.scope() if strategy else contextlib.nullcontext():
-        model = task.create_model(SMALL)
-        weights.assign(model, tiny.random_weights(model))
+        model = tiny.randomized(task.create_model(SMALL))
     return model
 
 
@@ -194,12 +193,6 @@ def test_training_learns_in_forty_steps(kind):
     after = evaluate()
     assert after["loss"] < 0.7 * before["loss"]
     assert set(after) >= {"loss", *task.head.score_names}
-
-
-@pytest.fixture(scope="module")
-def strategies():
-    """One device, and two."""
-    return [distribute.create_strategy("one_device"), distribute.create_strategy("mirrored", num_logical_devices=2)]
 
 
 @pytest.mark.slow
@@ -294,8 +287,7 @@ def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
 
 
 def test_classifier_applies_dropout_to_the_pooled_output_in_training():
-    model = heads.Classifier(tiny.CONFIG, 3)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(heads.Classifier(tiny.CONFIG, 3))
     batch = tiny.tensors(tiny.batch())
     pooled = model.encoder(batch)["pooled"]
     expected = tf.matmul(pooled, model.classifier.kernel.value) + model.classifier.bias.value

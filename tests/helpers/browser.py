@@ -1,6 +1,5 @@
 """A headless Chromium that tests drive with keys and expressions, through the DevTools protocol over two pipes."""
 
-import base64
 import fcntl
 import json
 import os
@@ -99,13 +98,6 @@ class Browser:
     def write(self, text):
         """Types a text where the focus is."""
         self.call("Input.insertText", text=text)
-
-    def picture(self, path):
-        """A PNG of the whole page."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        screenshot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={**size, "scale": 1})
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(screenshot["data"]))
 
     def close(self):
         self._process.kill()

@@ -12,7 +12,7 @@ from bert_tf.families.base.name_tables import expand
 from bert_tf.model import heads
 
 FORMATS = formats.writable_names()
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+PIECES = [*tiny.SPECIAL, *"abcdefghijklmnopqrstuvwxy"]
 CONFIG = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
 
 
@@ -21,6 +21,13 @@ def checkpoint(**changes):
     config = dataclasses.replace(CONFIG, **changes)
     _, arrays = tiny.pretrainer(config)
     return Checkpoint(config=config, weights=arrays, vocabulary=PIECES, lower_case=True)
+
+
+def write(folder, model, labels=None, kind=None, layout="native"):
+    """Writes a model as a checkpoint with random weights; returns its folder."""
+    values = {"vocabulary": PIECES, "lower_case": True, "labels": labels, "kind": kind}
+    formats.write(Checkpoint(config=model.config, weights=tiny.random_weights(model), **values), folder, layout)
+    return folder
 
 
 def assert_equal(actual, expected):

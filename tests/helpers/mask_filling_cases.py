@@ -2,18 +2,26 @@
 
 import numpy as np
 import oracle
+import tensorflow as tf
 import tiny
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+from bert_tf.heads.masked_lm import mask_filling
+
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
+VOCABULARY = [*tiny.SPECIAL, *WORDS]
 TEXTS = ["the [MASK] ran.", "no mask", "", "[MASK] and [MASK]", "Foxes [MASK] THE\tOLD mat é [MASK]"]
+
+
+def filler(model, tokenizer):
+    """The live signature: list of texts -> (pieces, scores) as NumPy arrays."""
+    function = mask_filling.fill_mask(model, tokenizer)["serving_default"]
+    return lambda texts: [value.numpy() for value in tf.nest.flatten(function(tf.constant(texts, tf.string)))]
 
 
 def expected_answers(arrays, text):
     """What stands at each "[MASK]" of pieces that are given as words: [M, 10] pieces and scores, by the oracle."""
-    vocabulary = SPECIAL + WORDS
-    ids = [vocabulary.index(piece) for piece in f"[CLS] {text} [SEP]".split()]
-    masks = [place for place, number in enumerate(ids) if number == vocabulary.index("[MASK]")]
+    ids = [VOCABULARY.index(piece) for piece in f"[CLS] {text} [SEP]".split()]
+    masks = [place for place, number in enumerate(ids) if number == VOCABULARY.index("[MASK]")]
     inputs = {
         "token_ids": [ids],
         "segment_ids": [[0] * len(ids)],
@@ -23,4 +31,4 @@ def expected_answers(arrays, text):
     arrays_of = {name: np.array(values) for name, values in inputs.items()}
     scores = oracle.softmax(oracle.pretraining_logits(arrays, tiny.CONFIG, arrays_of)["masked_lm_logits"][0])
     best = np.argsort(-scores, axis=-1)[:, :10]
-    return [[vocabulary[i].encode() for i in row] for row in best], np.take_along_axis(scores, best, -1)
+    return [[VOCABULARY[i].encode() for i in row] for row in best], np.take_along_axis(scores, best, -1)

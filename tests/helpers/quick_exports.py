@@ -7,12 +7,18 @@ import tensorflow as tf
 LABELS = ("short", "long")
 
 
-def saved(folder, function, *shapes, labels=LABELS, **more):
-    """Saves a function of strings as an export, and more functions of `text` under their names."""
+def saved(folder, function, *shapes, labels=LABELS, words=None, **more):
+    """Saves a function of strings as an export, and more functions of `text` under their names.
+
+    words: a function of sentences split into words, string [B, W].
+    """
     specs = [tf.TensorSpec([None, *shape], kind, name) for name, kind, shape in shapes]
     text = [tf.TensorSpec([None], tf.string, "text")]
     module = tf.Module()
     module.functions = {name: tf.function(each, input_signature=text) for name, each in more.items()}
+    if words:
+        sentences = [tf.TensorSpec([None, None], tf.string, "words")]
+        module.functions["words"] = tf.function(words, input_signature=sentences)
     module.functions["serving_default"] = tf.function(function, input_signature=specs)
     tf.saved_model.save(module, str(folder), signatures=dict(module.functions))
     (folder / "about.json").write_text(json.dumps({"task": "sizes", "labels": list(labels)}))

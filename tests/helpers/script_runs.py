@@ -3,6 +3,8 @@
 import json
 import pathlib
 
+import warm
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
     "task_name": "table", "text_columns": "text", "label_column": "kind", "model_size": "tiny", "vocab_size": 60,
@@ -14,6 +16,16 @@ SMALL_TRAINING = (
     "--precision=float32 --dropout_prob=0 --export_engines=none"
 ).split()
 WORDS = "red blue green small large cat dog bird runs sleeps eats here there now".split()
+
+
+def script(program, *, eager=True, **flags):
+    """Runs a script; returns its exit code, standard output and the lines of standard error.
+
+    flags: their values; those of None are left out. eager: see `warm.start`.
+    """
+    arguments = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+    done = warm.run(program, *arguments, eager=eager)
+    return done.returncode, done.stdout, done.stderr.splitlines()
 
 
 def write_small_data(folder, random):

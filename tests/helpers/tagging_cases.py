@@ -16,7 +16,7 @@ from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 
 WORDS = "the fox saw jo ##ann ##a from paris in - . , new york u s 科 技 we met".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 TAG_SET = TagSet.of_types({"LOC", "PER"}, "iob2")
 CONFIG = TrainConfig(
     train_batch_size=4,

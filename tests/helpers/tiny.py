@@ -1,5 +1,7 @@
 """A BERT of a few numbers, random weights for it, and batches: what the tests of models and training share."""
 
+from pathlib import Path
+
 import numpy as np
 import tensorflow as tf
 
@@ -11,6 +13,7 @@ from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.tokenizer_settings import DEFAULT
 
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 CONFIG = BertConfig(
     vocab_size=30,
     hidden_size=16,
@@ -31,6 +34,12 @@ def random_weights(model, seed=0):
         values = rng.normal(0, 0.3, variable.shape) + (1 if name.endswith("gamma") else 0)
         arrays[name] = values.astype(np.float32)
     return arrays
+
+
+def randomized(model):
+    """The model, with random weights."""
+    weights.assign(model, random_weights(model))
+    return model
 
 
 def pretrainer(config=CONFIG, seed=0, **options):
@@ -58,6 +67,12 @@ def batch(rows=4, seed=0, slots=12, positions=3):
     }
 
 
+def inputs_of(ids, lengths):
+    """Rows of token ids [B, T] as a model takes them."""
+    ids = tf.constant(ids, tf.int32)
+    return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "lengths": tf.constant(lengths, tf.int32)}
+
+
 def in_one_row(lengths, slots):
     """Tables among the inputs of texts [B, slots] that share one row."""
     starts = np.cumsum(lengths) - lengths
@@ -71,6 +86,14 @@ def tensors(batch):
         name: tf.constant(values, tf.float32 if values.dtype.kind == "f" else tf.int32)
         for name, values in batch.items()
     }
+
+
+def touch_checkpoint(folder, step):
+    """Makes the empty files of a checkpoint of a run."""
+    checkpoints = Path(folder, "checkpoints")
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    for suffix in ("index", "data-00000-of-00001"):
+        (checkpoints / f"ckpt-{step}.{suffix}").touch()
 
 
 class TinyTask(PretrainingTask):
@@ -104,7 +127,7 @@ class Words:
     lower_case, special_tokens, settings = True, (), DEFAULT
 
     def __init__(self, words):
-        self.vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+        self.vocabulary = [*SPECIAL, *words]
         self.size = len(self.vocabulary)
 
     def __call__(self, texts):  # string [B] -> ragged int32 [B, words]

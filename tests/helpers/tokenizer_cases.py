@@ -1,5 +1,7 @@
 """Shared by the tests of bert_tf.text: a small vocabulary, difficult strings, two ways to run a function of strings."""
 
+import random
+
 import pytest
 import tensorflow as tf
 
@@ -24,6 +26,16 @@ HARD_STRINGS = [
     "over " + "я" * 150 + " " + "a" * 201 + " fox" + "é" * 200 + "!",
     *("", " ", "\n\t\r", "\u0301", "\u0301a", "a\u0327\u0301"),
 ]
+
+
+def probes(letters, texts, *, first=0):
+    """The texts, mixtures of these letters with some of all characters, and all characters from the code `first` on."""
+    chosen = random.Random(3)
+    characters = [chr(code) for code in range(first, 0x110000) if not 0xD800 <= code < 0xE000]
+    pool = list(letters) * 16 + chosen.sample(characters, 400)
+    mixtures = ["".join(chosen.choices(pool, k=chosen.randint(1, 30))) for _ in range(300)]
+    rows = ["".join(f"a{c}b{c}1" for c in characters[begin : begin + 40]) for begin in range(0, len(characters), 8000)]
+    return [*texts, *mixtures, *rows]
 
 
 def eagerly(function, *texts):

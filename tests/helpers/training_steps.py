@@ -1,5 +1,6 @@
 """A small model in training, and what its steps give."""
 
+import contextlib
 import dataclasses
 
 import tensorflow as tf
@@ -7,7 +8,8 @@ import tiny
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.model import weights
-from bert_tf.training import distribute
+from bert_tf.training import distribute, loop
+from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
 CONFIG = TrainConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=100, num_warmup_steps=0)
@@ -21,9 +23,28 @@ def learner(config=CONFIG, replicas=1, model_config=ONE_LAYER, task=None, **opti
         return TrainStep(task or tiny.task(), model, config, strategy)
 
 
+def trained(folder, config, task=None, *, replicas=1, create_model=None, **options):
+    """Trains in a run folder; returns the step of the final weights, and these.
+
+    create_model: makes the model; by default a pre-training model of one layer. options: see `loop.train`.
+    """
+    strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
+    with strategy.scope():
+        model = create_model() if create_model else tiny.pretrainer(ONE_LAYER)[0]
+    with contextlib.closing(RunFolder(str(folder))) as run:
+        run.open(name="tiny", flags={}, decisive={})
+        step = loop.train(task or tiny.task(), model, config, strategy, run, **options)
+    return step, weights_of(model)
+
+
+def weights_of(model):
+    """{name: array}."""
+    return {name: variable.numpy() for name, variable in weights.variables(model).items()}
+
+
 def values_of(learner):
-    """{name: array} of the weights of its model."""
-    return {name: variable.numpy() for name, variable in weights.variables(learner.model).items()}
+    """The weights of its model."""
+    return weights_of(learner.model)
 
 
 def passes(ours, **options):

@@ -26,9 +26,7 @@ MODELS = {
 
 
 def model_of(kind):
-    model = MODELS[kind]()
-    weights.assign(model, tiny.random_weights(model))
-    return model
+    return tiny.randomized(MODELS[kind]())
 
 
 def attributed(model):

@@ -7,30 +7,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from checkpoint_cases import PIECES
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.errors import UserError
 from bert_tf.heads.masked_lm import mask_filling
-from bert_tf.model import heads, weights
+from bert_tf.model import heads
 from bert_tf.tasks.pretraining import pretraining_task
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
 
 CAUSAL = dataclasses.replace(tiny.CONFIG, is_causal=True)
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 
 
 def model_of(make=heads.Pretrainer, config=CAUSAL):
-    model = make(config)
-    weights.assign(model, tiny.random_weights(model))
-    return model
-
-
-def inputs_of(ids, lengths):
-    ids = tf.constant(ids, tf.int32)
-    return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "lengths": tf.constant(lengths, tf.int32)}
+    return tiny.randomized(make(config))
 
 
 ROW = [2, 7, 8, 9, 10, 3]
@@ -38,23 +31,23 @@ CHANGED = [2, 7, 8, 20, 10, 3]
 
 
 def test_causal_model_sees_only_preceding_tokens():
-    outputs = model_of().encoder(inputs_of([ROW, CHANGED], [6, 6]))
+    outputs = model_of().encoder(tiny.inputs_of([ROW, CHANGED], [6, 6]))
     tokens = outputs["tokens"].numpy()
     np.testing.assert_allclose(tokens[0, :3], tokens[1, :3], atol=1e-6)
     assert np.abs(tokens[0, 3:] - tokens[1, 3:]).max(-1).min() > 1e-3
-    both_ways = model_of(config=tiny.CONFIG).encoder(inputs_of([ROW, CHANGED], [6, 6]))["tokens"].numpy()
+    both_ways = model_of(config=tiny.CONFIG).encoder(tiny.inputs_of([ROW, CHANGED], [6, 6]))["tokens"].numpy()
     assert np.abs(both_ways[0] - both_ways[1]).max(-1).min() > 1e-3
 
 
 def test_causal_model_pools_the_last_token():
     encoder = model_of().encoder
-    outputs = encoder(inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3]))
+    outputs = encoder(tiny.inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3]))
     expected = encoder.pooler(tf.stack([outputs["tokens"][0, 5], outputs["tokens"][1, 2]]))
     np.testing.assert_allclose(outputs["pooled"], expected, atol=1e-6)
 
 
 def test_left_to_right_predicts_each_token_from_the_previous_position():
-    pairs = inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3])
+    pairs = tiny.inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3])
     targets = pretraining_task.next_token_targets(pairs)
     assert targets["masked_lm_positions"].numpy().tolist() == [[0, 1, 2, 3, 4]] * 2
     assert targets["masked_lm_ids"].numpy().tolist() == [[7, 8, 9, 10, 3], [7, 3, 0, 0, 0]]
@@ -62,7 +55,7 @@ def test_left_to_right_predicts_each_token_from_the_previous_position():
 
 
 def test_two_directional_lm_predicts_from_both_sides():
-    pairs = inputs_of([[2, 7, 3, 0]], [3])
+    pairs = tiny.inputs_of([[2, 7, 3, 0]], [3])
     targets = pretraining_task.bidirectional_targets(pairs)
     slots, ids, used = (targets[f"masked_lm_{name}"].numpy()[0] for name in ("positions", "ids", "weights"))
     # the left one after [CLS] and 7, the right one before 7 and [SEP]
@@ -75,7 +68,7 @@ def test_two_directional_lm_predicts_from_both_sides():
 def test_causal_model_fills_a_mask_from_the_position_before():
     model, tokenizer = model_of(), Tokenizer(PIECES)
     answers = mask_filling.fill_mask(model, tokenizer)["serving_default"](tf.constant(["c d [MASK]"]))
-    inputs = inputs_of([[2, 7, 8, 4, 3]], [5])
+    inputs = tiny.inputs_of([[2, 7, 8, 4, 3]], [5])
     scores = tf.nn.softmax(model({**inputs, "masked_lm_positions": tf.constant([[2]])})["masked_lm_logits"])[0, 0]
     assert answers["pieces"].numpy()[0, 0, 0].decode() == PIECES[int(tf.argmax(scores))]
     np.testing.assert_allclose(answers["scores"][0, 0, 0], tf.reduce_max(scores), rtol=1e-5)

@@ -10,7 +10,6 @@ import tiny
 
 from bert_tf.model import attention, functional_bert, heads, random_bits, weights
 from bert_tf.model.layers import Dropout
-from bert_tf.runtime import backend
 
 DROPPING = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
 
@@ -58,9 +57,9 @@ def test_recomputed_layers_drop_the_same_values():
 
 
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
-def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values(platform, monkeypatch):
+def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values(platform, as_platform, monkeypatch):
     """Against the textbook form with the same random bits: place, amount and gradient of every dropout."""
-    monkeypatch.setattr(backend, "platform", lambda: platform)
+    as_platform(platform)
     config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.2)
     model, seed, batch = heads.TokenClassifier(config, 3), tf.constant([1, 2]), tiny.tensors(tiny.batch())
     arrays = tiny.random_weights(model)
@@ -97,9 +96,12 @@ def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values
         return attend(*tensors, **options, dropout=lambda x: dropped(x, stream, rate=0.2))
 
     attend = attention.dot_product_attention
-    monkeypatch.setattr(functional_bert, "dense", dense_with_dropout)
-    monkeypatch.setattr(functional_bert, "layer_norm", norm_with_dropout)
-    monkeypatch.setattr(attention, "dot_product_attention", attention_with_dropout)
+    for owner, function, with_dropout in (
+        (functional_bert, "dense", dense_with_dropout),
+        (functional_bert, "layer_norm", norm_with_dropout),
+        (attention, "dot_product_attention", attention_with_dropout),
+    ):
+        monkeypatch.setattr(owner, function, with_dropout)
     params = {name: tf.constant(array) for name, array in functional_bert.parameters(arrays).items()}
     apply = functional_bert.TOKENS.apply
     expected = gradients_of(params, lambda: apply(params, config, batch)["logits"])
@@ -108,8 +110,8 @@ def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values
 
 
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
-def test_random_bits_are_uniform_and_independent(platform, monkeypatch):
-    monkeypatch.setattr(backend, "platform", lambda: platform)
+def test_random_bits_are_uniform_and_independent(platform, as_platform):
+    as_platform(platform)
     seeds = [[1, 2], [1, 3], [2, 2], [-5, 2]]
     drawn = [random_bits.lanes(tf.zeros([401, 501]), tf.constant(seed)).numpy() for seed in seeds]
     assert drawn[0].dtype == np.uint16 and drawn[0].shape == (401, 501)
@@ -132,8 +134,8 @@ def test_random_bits_do_not_depend_on_whether_shapes_are_known():
     np.testing.assert_array_equal(inside(tf.zeros([41, 51])), drawn)
 
 
-def test_accelerators_hash_positions_of_known_shapes(monkeypatch):
-    monkeypatch.setattr(backend, "platform", lambda: "tpu")
+def test_accelerators_hash_positions_of_known_shapes(as_platform):
+    as_platform("tpu")
     shape, seed = [3, 2, 1000], np.array([-77, 2**31 - 5], np.int32)
     actual = random_bits.lanes(tf.zeros(shape), tf.constant(seed)).numpy()
     first, second = (int(each) for each in seed.view(np.uint32))

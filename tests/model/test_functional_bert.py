@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.model import functional_bert, heads, weights, xla_rowwise
+from bert_tf.model import functional_bert, heads, weights
 from bert_tf.model.packing import CPU_COSTS, PackingSpec, pack_batch
 
 pytestmark = pytest.mark.optimized_graphs
@@ -115,8 +115,8 @@ def test_plain_path_matches_reference():
     ],
     ids=str,
 )
-def test_every_fast_path_matches_the_plain_path(compiles, dtype, case, monkeypatch):
-    monkeypatch.setattr(xla_rowwise, "LEAST_WIDTH", 1 if compiles else math.inf)
+def test_every_fast_path_matches_the_plain_path(compiles, dtype, case, compiled_from):
+    compiled_from(width=1 if compiles else math.inf)
     head, config, options = CASES[case]
     model = heads.Pretrainer(config, dtype=dtype) if head == "masks" else heads.TokenClassifier(config, 3, dtype=dtype)
     arrays, inputs = tiny.random_weights(model), batch_of()

@@ -107,8 +107,8 @@ def test_bias_gradient_matches_tensorflow(kind):
 
 @pytest.mark.parametrize("has_onednn", [True, False])
 @pytest.mark.parametrize("kind", NOISE)
-def test_layer_norm_of_static_shape_is_the_same(kind, has_onednn, monkeypatch):
-    monkeypatch.setattr(backend, "has_onednn", lambda: has_onednn)
+def test_layer_norm_of_static_shape_is_the_same(kind, has_onednn, as_platform):
+    as_platform(onednn=has_onednn)
     weights = [tf.constant(GAMMA), tf.constant(BETA)]
     x = tf.cast(tf.constant(X), kind)
     any_number = tf.function(
@@ -207,10 +207,10 @@ def operations_of_layer_norm():
     return {operation.type for operation in traced.graph.get_operations()}
 
 
-def test_no_cpu_only_operation_is_used_where_a_gpu_is_visible(monkeypatch):
-    monkeypatch.setattr(backend, "has_onednn", lambda: True)
+def test_no_cpu_only_operation_is_used_where_a_gpu_is_visible(as_platform):
+    as_platform(onednn=True)
     assert "FusedBatchNormV3" in operations_of_layer_norm()
-    monkeypatch.setattr(backend, "platform", lambda: "gpu")
+    as_platform("gpu")
     assert "FusedBatchNormV3" not in operations_of_layer_norm()
     assert_near(
         value_and_gradients(lambda *x: fused_ops.layer_norm(*x, 1e-6), [tf.constant(x) for x in (X, GAMMA, BETA)]),

@@ -121,8 +121,7 @@ def test_initial_weights_follow_the_original():
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
 def test_head_outputs_are_float32(policy):
-    model = SpanFinder(tiny.CONFIG, dtype=policy)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(SpanFinder(tiny.CONFIG, dtype=policy))
     inputs = {"token_ids": tf.fill([2, 9], 7), "segment_ids": tf.zeros([2, 9], tf.int32), "lengths": tf.fill([2], 9)}
     logits = model(inputs)["start_logits"].numpy()
     assert (logits != tf.cast(tf.cast(logits, tf.bfloat16), tf.float32).numpy()).all()

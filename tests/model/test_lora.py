@@ -22,8 +22,7 @@ SMALL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
 
 def adapted(config=CONFIG, model_config=SMALL):
     """A classifier with random weights, its outputs before it had adapters, and random adapters in it."""
-    model = heads.Classifier(model_config, size=3)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(heads.Classifier(model_config, size=3))
     before = logits(model)
     lora.attach(model, config)
     return model, before

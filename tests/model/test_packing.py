@@ -100,9 +100,7 @@ def test_packing_removes_most_padding():
 
 
 def model_of(make):
-    model = make(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
-    return model
+    return tiny.randomized(make(tiny.CONFIG))
 
 
 @pytest.mark.parametrize("compiled", [False, True])

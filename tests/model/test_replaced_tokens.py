@@ -1,6 +1,5 @@
 """ELECTRA and DeBERTa-v3 in pre-training: what the generator draws, what is shared, what each loss trains."""
 
-import contextlib
 import dataclasses
 import json
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from training_steps import trained
 
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -20,8 +20,6 @@ from bert_tf.model.packing import PackingSpec
 from bert_tf.model.replaced_tokens import Discriminator, ReplacedTokenModel
 from bert_tf.recipes import engine_comparison
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
-from bert_tf.training import distribute, loop
-from bert_tf.training.run_directory import RunFolder
 
 CONFIG = dataclasses.replace(tiny.CONFIG, encoder="electra", embedding_size=8)
 DEBERTA = dataclasses.replace(tiny.CONFIG, encoder="deberta_v2", num_hidden_layers=3)
@@ -93,8 +91,7 @@ def test_each_loss_trains_its_model_and_a_step_of_training_both(batch):
         "masked_lm_loss": 1.0,
         "replaced_token_loss": 50,
     }
-    model = electra.create_model(CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(electra.create_model(CONFIG))
     variables = weights.variables(model)
 
     with tf.GradientTape(persistent=True) as tape:
@@ -151,14 +148,11 @@ def test_losses_fall_and_a_run_that_was_killed_goes_on_bitwise(tmp_path):
         task.train_batches, task.eval_batches = rows.train_batches, rows.eval_batches
         config = TrainConfig(train_batch_size=4, learning_rate=0.02, num_train_steps=8, num_warmup_steps=0)
         config = dataclasses.replace(config, save_checkpoints_steps=steps)
-        strategy = distribute.create_strategy("one_device")
-        with strategy.scope():
-            model = task.create_model(dataclasses.replace(DEBERTA, num_hidden_layers=1))
-            weights.assign(model, tiny.random_weights(model))
-        with contextlib.closing(RunFolder(str(folder))) as run:
-            run.open(name="tiny", flags={}, decisive={})
-            loop.train(task, model, config, strategy, run)
-        return {name: variable.numpy() for name, variable in weights.variables(model).items()}
+
+        def create_model():
+            return tiny.randomized(task.create_model(dataclasses.replace(DEBERTA, num_hidden_layers=1)))
+
+        return trained(folder, config, task, create_model=create_model)[1]
 
     whole = train(tmp_path / "whole", steps=8)
     train(tmp_path / "killed", steps=4)

@@ -23,9 +23,13 @@ def numbers(*lengths):
     return np.repeat(np.arange(1, 1 + len(lengths)), lengths)
 
 
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 4)
+
+
 @pytest.mark.parametrize("reach", [2, None])
-def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, monkeypatch):
-    monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 5)
+def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, small_blocks):
     texts = tf.constant([numbers(9, 4, 1), [*numbers(11, 1), 0, 0]], tf.int32)
     positions = tf.constant([[*range(9), *range(4), 0], [*range(11), 0, 0, 0]])
     query, key, value = (tf.random.stateless_normal([2, 3, 14, 4], [1, n]) for n in range(3))
@@ -54,18 +58,17 @@ def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, monk
 
 
 @pytest.mark.parametrize("encoder", ["modern_bert", "nomic_bert"])
-def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(encoder, monkeypatch):
-    monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 4)
+def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(encoder, small_blocks):
     settings = CONFIG.settings if encoder == "modern_bert" else {}
-    layer = base_encoder.create_encoder(dataclasses.replace(CONFIG, encoder=encoder, settings=settings))
-    weights.assign(layer, tiny.random_weights(layer))
-    lengths = tf.constant([33, 7, 12, 3])
-    inputs = {"token_ids": tf.random.stateless_uniform([4, 40], [1, 2], 5, 12, tf.int32), "lengths": lengths}
-    used = tf.sequence_mask(lengths, 33, tf.float32)[:, :, None]
+    config = dataclasses.replace(CONFIG, encoder=encoder, settings=settings, num_hidden_layers=2)
+    layer = tiny.randomized(base_encoder.create_encoder(config))
+    lengths = tf.constant([17, 7, 12, 3])
+    inputs = {"token_ids": tf.random.stateless_uniform([4, 24], [1, 2], 5, 12, tf.int32), "lengths": lengths}
+    used = tf.sequence_mask(lengths, 17, tf.float32)[:, :, None]
 
     def run(packing, seed=None):
         with tf.GradientTape() as tape:
-            tokens = layer(inputs, packing=packing, seed=seed)["tokens"][:, :33] * used
+            tokens = layer(inputs, packing=packing, seed=seed)["tokens"][:, :17] * used
             loss = tf.reduce_sum(tf.sin(tokens))
         gradients = tape.gradient(loss, list(weights.variables(layer).values()))
         return [tokens, *(tf.convert_to_tensor(each) for each in gradients if each is not None)]
@@ -75,8 +78,8 @@ def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(en
     cases = [run(PackingSpec()), run(None, tf.constant([1, 2]))]
     cases.append(tf.function(lambda: run(PackingSpec(), tf.constant([1, 2])), autograph=False)())
     shown = layer(inputs, return_attention=True)
-    assert shown["attention_probabilities"][1].shape == [4, tiny.CONFIG.num_attention_heads, 40, 40]
-    cases.append([shown["tokens"][:, :33] * used])
+    assert shown["attention_probabilities"][1].shape == [4, tiny.CONFIG.num_attention_heads, 24, 24]
+    cases.append([shown["tokens"][:, :17] * used])
     for case in cases:
         for actual, expected in zip(case, plain, strict=False):
             np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)

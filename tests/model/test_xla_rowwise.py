@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.model import xla_rowwise
-from bert_tf.runtime import backend
 
 
 def scale_and_sum(tensors, weights):
@@ -27,8 +26,8 @@ def test_compiled_rows_are_equal_for_static_and_dynamic_shapes(rows):
         np.testing.assert_allclose(total, x.sum(0), atol=1e-5)
 
 
-def test_only_wide_rows_on_cpus_are_compiled(monkeypatch):
+def test_only_wide_rows_on_cpus_are_compiled(as_platform):
     wide = xla_rowwise.LEAST_WIDTH
     assert [xla_rowwise.should_compile(width) for width in (None, wide - 1, wide)] == [False, False, True]
-    monkeypatch.setattr(backend, "platform", lambda: "gpu")
+    as_platform("gpu")
     assert not xla_rowwise.should_compile(wide)

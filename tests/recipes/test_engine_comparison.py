@@ -14,7 +14,6 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import engine_folders, engine_parity, engines, loaded_model, trained_model
 from bert_tf.heads.classes import Classes
-from bert_tf.model import weights
 from bert_tf.recipes import engine_comparison, recorded_run
 from bert_tf.tasks.task import FineTuningTask
 
@@ -34,8 +33,7 @@ def task_of(labels):
 def run(tmp_path, monkeypatch):
     """A run folder whose export finds texts long from six letters on; engine alpha is there, beta is not installed."""
     task = task_of(["short", "short", "long", "short", "short"])
-    model = task.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(tiny.CONFIG))
     finished = trained_model.TrainedModel(task, model, task.tokenizer, {"attention": False})
     length = tf.strings.length
     export = quick_exports.saved(

@@ -1,11 +1,12 @@
 """run_classifier.py as its user meets it: training from scratch on a table, predicting with what it left, mistakes."""
 
+import functools
 import json
 
 import numpy as np
 import pytest
+import script_runs
 import tensorflow as tf
-import warm
 from script_runs import TINY
 
 from bert_tf.cli import main
@@ -14,10 +15,7 @@ from bert_tf.export import loaded_model
 CELLS = [["cat"], ["dog"], ["cat", "dog"], [], ["fox", "cat"]]
 
 
-def script(*, eager=True, **flags):
-    """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()), eager=eager)
-    return done.returncode, done.stdout, done.stderr.splitlines()
+script = functools.partial(script_runs.script, "run_classifier.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,15 @@
 """run_squad.py as its user meets it: two seeds trained, evaluated, predicted and joined; scoring alone; mistakes."""
 
+import functools
 import json
-import pathlib
 
 import pytest
-import warm
+import script_runs
 
 from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune_squad
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
     "model_size": "tiny", "vocab_size": 60, "max_seq_length": 24, "doc_stride": 8, "max_query_length": 6,
     "train_batch_size": 4, "num_train_epochs": 2, "precision": "float32", "version_2_with_negative": True,
@@ -19,10 +18,7 @@ TINY = {
 ANIMALS = ("cat", "dog", "fox", "cow")
 
 
-def script(*, eager=True, **flags):
-    """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    done = warm.run("run_squad.py", *(f"--{name}={value}" for name, value in flags.items()), eager=eager)
-    return done.returncode, done.stdout, done.stderr.splitlines()
+script = functools.partial(script_runs.script, "run_squad.py")
 
 
 def write_questions(path):

@@ -2,17 +2,16 @@
 
 import dataclasses
 
+import checkpoint_cases
 import pytest
 import tiny
 
-from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
+from bert_tf.model import heads
 from bert_tf.recipes import initialization
 from bert_tf.recipes.pretrain import Flags
 from bert_tf.recipes.pretraining import preparation
 from bert_tf.text import special_tokens
-from bert_tf.training.run_directory import RunFolder
 
 
 @pytest.mark.parametrize(
@@ -29,8 +28,9 @@ def test_demonstration_starts_from_flag_or_existing_run(
     (tmp_path / "runs" / "pretraining").mkdir(parents=True)
     (tmp_path / "runs" / "pretraining" / "vocab.txt").touch()
     monkeypatch.chdir(tmp_path)
+    if step:
+        tiny.touch_checkpoint(tmp_path / "runs" / "pretraining", step)
     options = Flags.of({"init_checkpoint": "there"} if is_given else {})
-    monkeypatch.setattr(RunFolder, "last_step", lambda self: step)
     values, reasons = initialization.demo_settings(options, {"vocab_size": 9}, "Which?", "runs/x")
     assert values == expected and all(reasons[name] for name in values)
     printed = capsys.readouterr().out
@@ -49,20 +49,16 @@ def test_demonstration_starts_from_flag_or_existing_run(
         ("static", "bert", False),
     ],
 )
-def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encoder, fits, monkeypatch):
+def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encoder, fits, tmp_path):
     config = dataclasses.replace(tiny.CONFIG, encoder=checkpoint_encoder)
-    tokens = ["[PAD]", *(f"token {i}" for i in range(1, config.vocab_size))]
-    checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True)
-    monkeypatch.setattr(formats, "locate", lambda path: path)
-    monkeypatch.setattr(formats, "read", lambda path: checkpoint)
-    options = Flags().replace(init_checkpoint="path", encoder=encoder, max_seq_length=8)
+    path = str(checkpoint_cases.write(tmp_path / "model", heads.Pretrainer(config)))
+    options = Flags().replace(init_checkpoint=path, encoder=encoder, max_seq_length=8)
     if fits:
         start = initialization.resolve(options, trains=False)
         assert start.config.encoder == (encoder or checkpoint_encoder)
         return
-    with pytest.raises(
-        UserError, match=f"path has the encoder {checkpoint_encoder}, whose weights do not fit {encoder}"
-    ):
+    message = f"{path} has the encoder {checkpoint_encoder}, whose weights do not fit {encoder}"
+    with pytest.raises(UserError, match=message):
         initialization.resolve(options, trains=False)
 
 
@@ -77,11 +73,11 @@ def test_rows_are_no_longer_than_the_positions_of_the_model(capsys):
             initialization.fitting_rows(options, config, may_be_shorter=may_be_shorter)
 
 
-def test_encoder_that_sees_its_targets_is_refused():
+def test_encoder_that_sees_its_targets_is_refused(tmp_path):
     config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
-    start = Checkpoint(config=config, vocabulary=None, lower_case=True)
+    path = str(checkpoint_cases.write(tmp_path / "tagger", heads.Pretrainer(config)))
     with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: pass"):
-        preparation.check_start(Flags().replace(init_checkpoint="tagger", max_seq_length=8), start)
+        preparation.resolve(Flags().replace(init_checkpoint=path, max_seq_length=8))
 
 
 @pytest.mark.parametrize(

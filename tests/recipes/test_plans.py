@@ -86,7 +86,7 @@ def test_a_plan_tells_how_the_head_is_fitted(table):
     assert plan_of(table, start="frozen").lines()["training"] == "the head is fitted to the embeddings of 24 examples"
 
 
-def test_scoring_answers_has_no_plan(tmp_path):
+def test_scoring_answers_has_no_plan():
     flags = {"predictions_file": "a.json", "predict_file": "b.json", "dry_run": True}
     with pytest.raises(UserError, match="dry_run requires training"):
         finetune_squad.main(finetune_squad.Flags.of(flags))

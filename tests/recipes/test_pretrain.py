@@ -4,9 +4,11 @@ import json
 import pathlib
 import shutil
 
+import faults
 import numpy as np
 import pytest
-import warm
+import script_runs
+import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.cli import main
@@ -14,7 +16,6 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import Flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
     "model_size": "tiny",
     "vocab_size": 150,
@@ -31,15 +32,11 @@ TINY = {
 }
 SENTENCES = ("The fox runs over the hill.", "A dog sleeps in the sun.", "Rain falls on the old house.", "Birds sing.")
 MEASURES = {"loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy"}
-NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
 
 
 def script(output_dir, *, eager=True, **flags):
-    """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    flags = {**TINY, "output_dir": output_dir, **flags}
-    arguments = [f"--{name}={value}" for name, value in flags.items() if value is not None]
-    result = warm.run("run_pretraining.py", *arguments, eager=eager)
-    return result.returncode, result.stdout, result.stderr.splitlines()
+    """Runs the script on a small model, see `script_runs.script`."""
+    return script_runs.script("run_pretraining.py", eager=eager, **{**TINY, "output_dir": output_dir, **flags})
 
 
 def write_texts(folder):
@@ -79,20 +76,17 @@ def lines_of(run):
 
 
 @pytest.mark.parametrize("changes, expected", [({}, 90), ({"warmup_proportion": 0.5}, 700)])
-def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, monkeypatch, changes, expected):
-    recorded = {"num_train_steps": 900, "num_warmup_steps": 90, "warmup_proportion": 0.1}
+def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, changes, expected):
+    recorded = {"num_train_steps": 900, "num_warmup_steps": 90, "warmup_proportion": 0.01}
     (tmp_path / "run.json").write_text(json.dumps({"flags": recorded}))
-    (tmp_path / "checkpoints").mkdir()
-    for suffix in ("index", "data-00000-of-00001"):
-        (tmp_path / "checkpoints" / f"ckpt-65.{suffix}").touch()
+    tiny.touch_checkpoint(tmp_path, 65)
     seen = []
 
     def check(options, facts):
         seen.append(options.training)
         raise UserError("so far")
 
-    monkeypatch.setattr(preparation, "check", check)
-    with pytest.raises(UserError, match="so far"):
+    with faults.on_call(preparation, "check", check), pytest.raises(UserError, match="so far"):
         planning.make(Flags.of_program({"num_train_steps": 1400, "output_dir": str(tmp_path), **changes}))
     assert (seen[0].num_train_steps, seen[0].num_warmup_steps) == (1400, expected)
 

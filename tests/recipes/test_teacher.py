@@ -17,7 +17,7 @@ from bert_tf.recipes import teacher as teachers
 from bert_tf.recipes.finetune import Flags
 from bert_tf.recipes.finetuning import starting_point
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(25))]
+WORDS = [*tiny.SPECIAL, *(f"word{number}" for number in range(25))]
 CONFIG = dataclasses.replace(tiny.CONFIG, num_hidden_layers=4)
 TASK = types.SimpleNamespace(
     name="t",

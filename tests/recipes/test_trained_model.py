@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from checkpoint_cases import PIECES
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -16,7 +17,6 @@ from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, trained_model
 from bert_tf.recipes import recorded_run
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 WEIGHTS = tiny.pretrainer()[1]
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+import faults
 import pytest
 
 from bert_tf.errors import UserError, describe_os_error
@@ -135,17 +136,14 @@ def test_existing_folder_is_replaced_only_if_allowed_or_empty(tmp_path):
     assert os.listdir(folder) == ["second"] and os.listdir(tmp_path) == ["folder"]
 
 
-def test_old_folder_stays_if_the_new_one_cannot_be_renamed(tmp_path, monkeypatch):
+def test_old_folder_stays_if_the_new_one_cannot_be_renamed(tmp_path):
     write_folder(tmp_path / "folder", "old")
-    rename = os.rename
 
-    def fail_once(source, target):
+    def fail(source, target):
         if os.path.basename(os.path.dirname(source)) == ".folder.partial" and os.path.basename(source) == "new":
             raise OSError("no room")
-        rename(source, target)
 
-    monkeypatch.setattr(os, "rename", fail_once)
-    with pytest.raises(OSError, match="no room"):
+    with faults.on_call(os, "rename", fail), pytest.raises(OSError, match="no room"):
         write_folder(tmp_path / "folder", "new", overwrite=True)
     assert os.listdir(tmp_path) == ["folder"] and os.listdir(tmp_path / "folder") == ["old"]
 
@@ -173,8 +171,7 @@ with getattr(atomic_files, sys.argv[1])(sys.argv[2]) as partial:
 
 
 @pytest.mark.parametrize("kind", ["atomic_folder", "atomic_write"])
-def test_second_process_is_told_that_another_one_writes(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(atomic_files.folder_lock, "PATIENCE", 0.0)
+def test_second_process_is_told_that_another_one_writes(tmp_path, kind, impatient):
     target = tmp_path / "target"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", WRITER, kind, str(target)], **pipes) as process:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend, machine
+from bert_tf.runtime import backend
 
 
 @pytest.fixture
@@ -17,11 +17,10 @@ def devices(monkeypatch):
     def pretend(*, gpus=(), tpus=(), remote_tpus=(), cpu="flags : avx2"):
         physical = {"GPU": list(gpus), "TPU": list(tpus), "CPU": ["CPU:0"]}
         logical = {"GPU": list(gpus), "TPU": list(remote_tpus), "CPU": ["CPU:0", "CPU:1"]}
-        monkeypatch.setattr(tf.config, "list_physical_devices", physical.__getitem__)
-        monkeypatch.setattr(tf.config, "list_logical_devices", logical.__getitem__)
-        monkeypatch.setattr(
-            tf.config.experimental, "get_device_details", lambda gpu: {"compute_capability": gpu} if gpu else {}
-        )
+
+        def details(gpu):
+            return {"compute_capability": gpu} if gpu else {}
+
         original = builtins.open
 
         def open_cpuinfo(path, *arguments, **options):
@@ -31,7 +30,13 @@ def devices(monkeypatch):
                 raise FileNotFoundError(path)
             return io.StringIO(cpu)
 
-        monkeypatch.setattr(builtins, "open", open_cpuinfo)
+        for owner, name, answer in (
+            (tf.config, "list_physical_devices", physical.__getitem__),
+            (tf.config, "list_logical_devices", logical.__getitem__),
+            (tf.config.experimental, "get_device_details", details),
+            (builtins, "open", open_cpuinfo),
+        ):
+            monkeypatch.setattr(owner, name, answer)
 
     return pretend
 
@@ -77,16 +82,15 @@ def test_auto_compiles_on_gpus_only(devices):
     assert [backend.should_jit(value) for value in ("true", "false", "auto")] == [True, False, True]
 
 
-def test_missing_gpu_is_one_sentence(devices, monkeypatch, caplog):
-    devices()
-    monkeypatch.setattr(machine, "gpus", lambda: ())
+def test_missing_gpu_is_one_sentence(machine, with_gpus, monkeypatch, caplog):
+    machine()
+    with_gpus()
     with pytest.raises(UserError, match="device=gpu: TensorFlow sees no GPU; .*hides|lists none either"):
         backend.select_device("gpu")
     backend.select_device("auto")
     assert not caplog.records
-    monkeypatch.setattr(machine, "gpus", lambda: (machine.Gpu("Tesla K80", (470, 82), (3, 7), 1, 1),))
+    with_gpus(machine.Gpu("Tesla K80", (470, 82), (3, 7), 1, 1))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    monkeypatch.setattr(backend.log, "propagate", True)
     backend.select_device("auto")
     assert "computes on the CPU; the driver of Tesla K80 is 470.82, and CUDA 12 needs 525.60.13" in caplog.text
 
@@ -94,8 +98,11 @@ def test_missing_gpu_is_one_sentence(devices, monkeypatch, caplog):
 def test_gpus_are_split_with_a_memory_limit_and_their_memory_grows(devices, monkeypatch):
     devices(gpus=["GPU:0"])
     calls = []
-    monkeypatch.setattr(tf.config, "set_logical_device_configuration", lambda *each: calls.append(each))
-    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda *each: calls.append(each))
+    for owner, name in (
+        (tf.config, "set_logical_device_configuration"),
+        (tf.config.experimental, "set_memory_growth"),
+    ):
+        monkeypatch.setattr(owner, name, lambda *each: calls.append(each))
     backend.split_devices(2, 1024)
     backend.grow_gpu_memory()
     (split, parts), growth = calls

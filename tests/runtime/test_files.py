@@ -5,6 +5,7 @@ import json
 import os
 import time
 
+import faults
 import pytest
 
 from bert_tf.checkpoints import checkpoint_files, torch_pickle
@@ -128,19 +129,10 @@ def write_folder(folder, **options):
             write(os.path.join(partial, "sub", name), name)
 
 
-def test_unfinished_store_folder_is_refused_and_replaced(store, monkeypatch):
-    copy, copied = files.copy, []
-
-    def killed_between_files(source, target):
-        if copied:
-            raise KeyboardInterrupt
-        copied.append(target)
-        copy(source, target)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(files, "copy", killed_between_files)
+def test_unfinished_store_folder_is_refused_and_replaced(store):
+    with faults.on_call(files, "copy", KeyboardInterrupt(), at=2), pytest.raises(KeyboardInterrupt):
         write_folder(store)
-    assert files.exists(copied[0])
+    assert {os.path.basename(path) for path in files.walk(store)} & {"a", "b"} == {"a"}
     with pytest.raises(UserError, match="is not complete: wait until it is written, or write it again"):
         atomic_files.check_whole(store)
     write_folder(store)
@@ -166,11 +158,11 @@ def test_store_lock_is_refused_while_fresh_and_taken_over_when_stale(store):
     folder_lock.acquire(store).release()
 
 
-def test_disk_lock_is_retried(tmp_path, monkeypatch):
+def test_disk_lock_is_retried(tmp_path):
     pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
     first = folder_lock.acquire(tmp_path)
-    monkeypatch.setattr(folder_lock.time, "sleep", lambda _: first.release())  # its process ends meanwhile
-    folder_lock.acquire(tmp_path).release()
+    with faults.on_call(folder_lock.time, "sleep", lambda _: first.release()):  # its process ends meanwhile
+        folder_lock.acquire(tmp_path).release()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -1,7 +1,5 @@
 """GPUs as the driver lists them, on machines that need not exist; and memory within the limit of a container."""
 
-import subprocess
-
 import pytest
 
 from bert_tf.runtime import machine
@@ -12,17 +10,19 @@ SHARED = "NVIDIA GB10, 580.95.05, 12.1, [N/A], [N/A]"
 
 
 @pytest.fixture
-def driver(monkeypatch):
+def driver(monkeypatch, tmp_path):
     """Pretends that nvidia-smi prints these lines; None: it is not there."""
 
     def pretend(*lines, code=0, visible=None):
-        def run(*_, **options):
-            if lines == (None,):
-                raise FileNotFoundError("nvidia-smi")
-            return subprocess.CompletedProcess([], code, "\n".join(lines) + "\n", "")
-
+        program = tmp_path / "nvidia-smi"
+        if lines == (None,):
+            program.unlink(missing_ok=True)
+        else:
+            (tmp_path / "lines").write_text("\n".join(lines) + "\n")
+            program.write_text(f"#!/bin/sh\n/bin/cat {tmp_path}/lines\nexit {code}\n")
+            program.chmod(0o755)
         machine.gpus.cache_clear()
-        monkeypatch.setattr(subprocess, "run", run)
+        monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if visible is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

@@ -1,5 +1,6 @@
 """Notebooks, with a stand-in for IPython: when there is one, the bar under a cell, warnings as they are."""
 
+import contextlib
 import io
 import logging
 import sys
@@ -43,7 +44,7 @@ def test_progress_is_a_bar_in_a_notebook(shown, capsys):
 
 
 def test_a_terminal_with_ipython_is_no_notebook(shown, monkeypatch):
-    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", types.SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=types.SimpleNamespace))
     assert not progress.is_notebook()
     monkeypatch.delitem(sys.modules, "IPython")
     assert not progress.is_notebook()
@@ -55,15 +56,15 @@ def test_a_mistake_is_its_sentence_without_a_traceback():
 
 def test_warnings_are_printed_as_they_are_unless_the_program_logs(monkeypatch):
     log, root, error = logging.getLogger("bert_tf"), logging.getLogger(), io.StringIO()
-    monkeypatch.setattr(root, "handlers", [])
-    monkeypatch.setattr(log, "handlers", [])
-    monkeypatch.setattr(sys, "stderr", error)
-    with terminal.plain_warnings():
-        logging.basicConfig()  # as a library does that logs meanwhile
-        log.warning("2 rows are left out.")
-    assert error.getvalue() == "2 rows are left out.\n"
-    assert (log.handlers, log.propagate, root.handlers) == ([], True, [])
-    logging.basicConfig()
-    with terminal.plain_warnings():
-        log.warning("1 row is left out.")
+    for logger in (root, log):
+        monkeypatch.setattr(logger, "handlers", [])
+    with contextlib.redirect_stderr(error):
+        with terminal.plain_warnings():
+            logging.basicConfig()  # as a library does that logs meanwhile
+            log.warning("2 rows are left out.")
+        assert error.getvalue() == "2 rows are left out.\n"
+        assert (log.handlers, log.propagate, root.handlers) == ([], True, [])
+        logging.basicConfig()
+        with terminal.plain_warnings():
+            log.warning("1 row is left out.")
     assert error.getvalue().endswith("WARNING:bert_tf:1 row is left out.\n")

@@ -1,5 +1,6 @@
 """What Windows lacks: modules and functions of POSIX are used only if there is something instead."""
 
+import contextlib
 import ctypes
 import math
 import pathlib
@@ -7,10 +8,12 @@ import re
 import signal
 import sys
 
+import faults
 import pytest
 
 import bert_tf
 from bert_tf.cli import main
+from bert_tf.cli.commands import report
 from bert_tf.config import entry_point
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, folder_lock, process
@@ -33,10 +36,9 @@ def windows(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)
     monkeypatch.delattr(signal, "SIGPIPE")
 
-    def no_library(name):
-        raise TypeError("LoadLibrary() argument 1 must be str, not None")
-
-    monkeypatch.setattr(ctypes, "CDLL", no_library)
+    missing = TypeError("LoadLibrary() argument 1 must be str, not None")
+    with faults.on_call(ctypes, "CDLL", missing):
+        yield
 
 
 def test_no_module_needs_posix():
@@ -59,16 +61,13 @@ def test_folders_are_written_and_locked_without_posix(windows, tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.json", "b", "d"]
 
 
-def test_closed_pipe_needs_no_signal(windows, monkeypatch):
-    def closed(*_):
-        raise BrokenPipeError
-
-    monkeypatch.setattr(main, "_run", closed)
-    monkeypatch.setattr("os.dup2", lambda *_: None)
-    assert main.main(["x"]) == 141
-    monkeypatch.setattr(entry_point, "read", closed)
-    with pytest.raises(SystemExit) as ended:
-        entry_point._call(object, closed)
+def test_closed_pipe_needs_no_signal(windows, tmp_path):
+    error = BrokenPipeError()
+    with open(tmp_path / "out", "w") as out, contextlib.redirect_stdout(out):
+        with faults.on_call(report, "run", error):
+            assert main.main(["report", "a"]) == 141
+        with faults.on_call(entry_point, "read", error), pytest.raises(SystemExit) as ended:
+            entry_point._call(object, print)
     assert ended.value.code == 141
 
 

@@ -13,7 +13,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model.heads import Classifier
-from bert_tf.runtime import machine, process
+from bert_tf.runtime import process
 from bert_tf.training.distribute import create_strategy
 from bert_tf.training.train_step import TrainStep
 
@@ -75,10 +75,10 @@ def test_process_with_frozen_weights_cannot_train(monkeypatch):
 
 
 @pytest.fixture
-def before_tensorflow(monkeypatch, tmp_path):
+def before_tensorflow(monkeypatch, with_gpus, tmp_path):
     """A process that has not imported TensorFlow, on a machine with an accelerator."""
     monkeypatch.delitem(sys.modules, "tensorflow")
-    monkeypatch.setattr(machine, "DEVICE_FILES", ("/",))
+    with_gpus(others=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug")
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/tmp/dump")
@@ -112,9 +112,9 @@ def test_compiled_programs_are_kept_in_the_users_cache(before_tensorflow, tmp_pa
 
 
 @pytest.mark.parametrize("reason", ["none", "cpu", "imported"])
-def test_nothing_is_kept_if_unwanted_or_useless(before_tensorflow, monkeypatch, tmp_path, reason):
+def test_nothing_is_kept_if_unwanted_or_useless(before_tensorflow, monkeypatch, with_gpus, tmp_path, reason):
     if reason == "cpu":
-        monkeypatch.setattr(machine, "DEVICE_FILES", ())
+        with_gpus()
     if reason == "imported":
         monkeypatch.setitem(sys.modules, "tensorflow", None)
     process.set_up_xla("none" if reason == "none" else "auto")

@@ -5,19 +5,16 @@ import pytest
 from bert_tf.runtime import progress
 
 
-def test_log_lines_show_remaining_time(monkeypatch, capsys):
-    clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: False)
+def test_log_lines_show_remaining_time(clock, capsys):
     with progress.progress("reading texts") as report:
         report(0)
-        clock[0] = 11.0
+        clock.now = 11.0
         report(180, "9 texts/s")
     assert capsys.readouterr().err == "reading texts 180, 9 texts/s\n"
-    clock[0] = 0.0
+    clock.now = 0.0
     with progress.progress("training", 1000) as report:
         report(0)
-        for clock[0], done in ((30.0, 1), (50.0, 11), (70.0, 21), (2000.0, 1000)):
+        for clock.now, done in ((30.0, 1), (50.0, 11), (70.0, 21), (2000.0, 1000)):
             report(done, "loss 1")
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
@@ -29,13 +26,10 @@ def test_log_lines_show_remaining_time(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("pace, lines", [(0.1, ["work 5/1000  2 min left"]), (0.01, [])])
-def test_long_work_says_early_how_long_it_takes(monkeypatch, capsys, pace, lines):
-    clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: False)
+def test_long_work_says_early_how_long_it_takes(clock, capsys, pace, lines):
     with progress.progress("work", 1000) as report:
         for done in range(9):
-            clock[0] = 3.0 + pace * done if done else 0.0  # the first takes longest
+            clock.now = 3.0 + pace * done if done else 0.0  # the first takes longest
             report(done)
     assert capsys.readouterr().err.splitlines() == lines
 

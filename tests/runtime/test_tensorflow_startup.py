@@ -33,8 +33,7 @@ def test_keras_is_imported_without_what_only_plots_need(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("keras", "colorsys"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(tensorflow_startup, "EXTRAS_OF_KERAS", ("colorsys",))
-    finder = keras_import.Finder(lambda _: tensorflow_startup._without(*tensorflow_startup.EXTRAS_OF_KERAS))
+    finder = keras_import.Finder(lambda _: tensorflow_startup._without("colorsys"))
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     import keras
 

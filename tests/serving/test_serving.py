@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import types
-from pathlib import Path
 
 import httpx
 import pytest
@@ -19,11 +18,8 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from bert_tf.cli.commands import serve
 from bert_tf.cli.main import main
-from bert_tf.runtime import machine
 from bert_tf.serving.app import PAGE, Server
 from bert_tf.serving.served import Signature
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -255,8 +251,8 @@ def test_user_error_is_one_line(exports, capsys, tmp_path, arguments, words):
     assert words in error and error.count("\n") == 1
 
 
-def test_model_above_free_memory_is_refused(exports, monkeypatch, capsys):
-    monkeypatch.setattr(machine, "memory", lambda: (1000, 10))
+def test_model_above_free_memory_is_refused(exports, with_memory, capsys):
+    with_memory(1000, 10)
     assert main(["serve", str(exports["single"]), "--port=0"]) == 2
     error = capsys.readouterr().err
     assert "GiB are free: use a machine with more memory" in error and error.count("\n") == 1

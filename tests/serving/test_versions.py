@@ -58,10 +58,8 @@ def test_watch_sees_new_removed_and_replaced_versions_once_they_are_whole(tmp_pa
     assert looks(watch) is None
 
 
-def test_version_that_cannot_be_loaded_is_tried_again_and_its_reason_said_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(versions, "FIRST_WAIT", 3)
-    monkeypatch.setattr(versions, "LONGEST_WAIT", 7)
-    errors, tries = [], []
+def test_version_that_cannot_be_loaded_is_tried_again_and_its_reason_said_once(tmp_path):
+    errors, tries, waits = [], [], [10, 20, 40, 80, 160, 320, 600, 600]  # in looks
 
     def load(path, version):
         tries.append(version)
@@ -76,11 +74,11 @@ def test_version_that_cannot_be_loaded_is_tried_again_and_its_reason_said_once(t
     errors.append(UserError("Memory is short."))
     with pytest.raises(versions.NotComplete, match="version 2 is not complete yet"):  # it may still be copied
         looks(watch)
-    found = [watch.look() for _ in range(3)]
+    found = [watch.look() for _ in range(waits[0])]
     with pytest.raises(UserError, match="Memory is short"):
         watch.look()
-    found += [watch.look() for _ in range(6 + 1 + 7 + 1 + 7)]
-    assert found == [None] * 25 and len(tries) == 4, "it is said once, and tried after 3, 6, 7 and 7 looks"
+    found += [watch.look() for _ in range(sum(wait + 1 for wait in waits[1:]) - 1)]
+    assert not any(found) and len(tries) == len(waits), "it is said once, and tried after each wait"
     errors[0] = ValueError("another reason")
     with pytest.raises(UserError, match="another reason"):
         watch.look()
@@ -93,7 +91,7 @@ def test_version_that_cannot_be_loaded_is_tried_again_and_its_reason_said_once(t
     with pytest.raises(versions.NotComplete):
         looks(watch)
     errors.clear()
-    assert [watch.look() for _ in range(4)] == [None, None, None, "2"], "without a change, too"
+    assert [watch.look() for _ in range(waits[0] + 1)] == [None] * waits[0] + ["2"], "without a change, too"
 
 
 def test_version_without_something_that_the_served_one_has_is_waited_for(tmp_path):

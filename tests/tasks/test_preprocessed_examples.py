@@ -7,6 +7,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from tagging_cases import FILE
 from tagging_cases import task_of as tag_task
 
@@ -30,7 +31,7 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat on a mat and cat red big ?".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 LONG = "a cat sat on a mat and a dog ran and a fox sat on a big red mat"
 KINDS = {
     "classes": (Classes(["cat", "dog"]), [(("a cat sat",), "cat"), ((LONG,), "dog"), (("",), "dog")], {}),

@@ -25,7 +25,7 @@ class TwoSeparators(Tokenizer):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return TwoSeparators(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+    return TwoSeparators([*tiny.SPECIAL, *LETTERS])
 
 
 def ids(text):

@@ -2,11 +2,11 @@
 
 import dataclasses
 import json
-import random
 
 import pytest
 import tensorflow as tf
 import tiny
+import tokenizer_cases
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from bert_tf.checkpoints import formats
@@ -73,19 +73,10 @@ def folder(tmp_path_factory):
     return path / "model"
 
 
-def probes():
-    chosen = random.Random(3)
-    characters = [chr(code) for code in range(2, 0x110000) if not 0xD800 <= code < 0xE000]
-    pool = list("aábT .,'sret\u0301\u030a \n 1²한 \u1100\u1161 ''  ") * 16 + chosen.sample(characters, 400)
-    mixtures = ["".join(chosen.choices(pool, k=chosen.randint(1, 30))) for _ in range(300)]
-    rows = ["".join(f"a{c}b{c}1" for c in characters[first : first + 40]) for first in range(0, len(characters), 8000)]
-    return [*HARD, *TEXTS, *mixtures, *rows]
-
-
 def test_ids_offsets_and_rows_are_those_of_tokenizers_and_return(folder, tmp_path):
     theirs, read = Tokenizer.from_file(str(folder / "tokenizer.json")), formats.read(folder)
     assert vocabulary.kind_of(read.vocabulary) == tokenizer_kinds.BERT_BYTE_BPE and len(read.vocabulary) == 400
-    texts = probes()
+    texts = tokenizer_cases.probes("aábT .,'sret\u0301\u030a \n 1²한 \u1100\u1161 ''  ", [*HARD, *TEXTS], first=2)
     for name in ("native", "huggingface"):
         tokenizer = create_tokenizer(read.vocabulary, special_tokens_in_strings=read.special_tokens)
         ids, starts, ends = (x.to_list() for x in tokenizer.with_offsets(texts))

@@ -2,11 +2,11 @@
 
 import itertools
 import json
-import random
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tokenizer_cases
 from tokenizers import ByteLevelBPETokenizer, processors
 from tokenizers import Tokenizer as TheirTokenizer
 
@@ -74,17 +74,8 @@ def theirs(folder):
     return reference
 
 
-def probes():
-    chosen = random.Random(3)
-    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-    pool = list("aábT .,'sretvmld\u0301 \n 1²我é😀\u2028 ''") * 16 + chosen.sample(characters, 400)
-    mixtures = ["".join(chosen.choices(pool, k=chosen.randint(1, 30))) for _ in range(300)]
-    rows = ["".join(f"a{c}b{c}1" for c in characters[first : first + 40]) for first in range(0, len(characters), 8000)]
-    return [*HARD_STRINGS, *TEXTS, *mixtures, *rows]
-
-
 def test_ids_and_offsets_are_those_of_tokenizers(tokenizer, theirs):
-    texts = probes()
+    texts = tokenizer_cases.probes("aábT .,'sretvmld\u0301 \n 1²我é😀\u2028 ''", [*HARD_STRINGS, *TEXTS])
     ids, starts, ends = (x.to_list() for x in tf.function(tokenizer.with_offsets)(tf.constant(texts)))
     for number, encoding in enumerate(theirs.encode_batch(texts, add_special_tokens=False)):
         assert ids[number] == encoding.ids, texts[number]

@@ -4,8 +4,10 @@ import importlib.metadata
 import sys
 import types
 
+import faults
 import numpy as np
 import pytest
+import tiny
 
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.pretraining.records import RecordOptions, prepare
@@ -16,7 +18,7 @@ from bert_tf.text import record_tokenizer
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = {"科技", "北京大学", "我们"}
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"科技北京大学我们爱", "we", "##s", ",", "。"]
+PIECES = [*tiny.SPECIAL, *"科技北京大学我们爱", "we", "##s", ",", "。"]
 
 
 def cut(text):
@@ -44,12 +46,12 @@ def test_words_are_found_within_runs_of_ideographs_of_a_sentence(jieba):
     assert not len(tokenizer.words(ids[:0], np.zeros(1, np.int64)))
 
 
-def test_missing_segmenter_and_other_vocabularies_are_refused(monkeypatch):
-    def missing(name):
-        raise importlib.metadata.PackageNotFoundError
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(UserError, match=r'needs jieba, which is not installed: pip install "bert-tf\[chinese\]"'):
+def test_missing_segmenter_and_other_vocabularies_are_refused():
+    missing = importlib.metadata.PackageNotFoundError("jieba")
+    with (
+        faults.on_call(importlib.metadata, "version", missing),
+        pytest.raises(UserError, match=r'needs jieba, which is not installed: pip install "bert-tf\[chinese\]"'),
+    ):
         record_tokenizer.create(PIECES, True, (), True)
 
 

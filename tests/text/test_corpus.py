@@ -6,13 +6,14 @@ import os
 import random
 import textwrap
 
+import faults
 import pytest
 
 from bert_tf.errors import UserError
 from bert_tf.text import corpus
 from bert_tf.text.corpus import find_sources
 from bert_tf.text.demo_corpus import python_manual
-from bert_tf.text.documents import group_documents, read_documents
+from bert_tf.text.documents import MAX_DOCUMENT, group_documents, read_documents
 from bert_tf.text.sentence_splitting import detect_layout, iterate_sentences
 
 SENTENCES = "The rain had ceased.\nHe rose early.\n\nGold, surely!\nIt glittered in the pool; he stopped.\n"
@@ -44,14 +45,10 @@ def documents(tmp_path, text, name="a.txt", **options):
     return list(read_documents(source))
 
 
-def test_folder_without_permission_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+def test_folder_without_permission_is_not_taken_for_an_empty_one(tmp_path):
     (tmp_path / "a.txt").write_text("A sentence.")
 
-    def refuse(path):
-        raise PermissionError(13, "Permission denied", path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(PermissionError):
+    with faults.on_call(os, "scandir", PermissionError(13, "Permission denied")), pytest.raises(PermissionError):
         corpus.find_sources(tmp_path)
 
 
@@ -178,9 +175,9 @@ def test_folders_globs_and_lists_give_each_file_once_in_order(tmp_path):
     assert corpus.left_out(f"{tmp_path}/b.txt,{tmp_path}") == [f"{tmp_path}/LICENSE"]
 
 
-def test_long_document_is_split_at_a_sentence(monkeypatch):
-    monkeypatch.setattr("bert_tf.text.documents.MAX_DOCUMENT", 10)
-    assert list(group_documents(["12345", "67890", "abc", None, None, "d"])) == [["12345", "67890"], ["abc"], ["d"]]
+def test_long_document_is_split_at_a_sentence():
+    first, second = (letter * (MAX_DOCUMENT // 2) for letter in "xy")
+    assert list(group_documents([first, second, "abc", None, None, "d"])) == [[first, second], ["abc"], ["d"]]
 
 
 @pytest.mark.parametrize("layout", ["sentences", "paragraphs", "wrapped", "files"])

@@ -58,15 +58,20 @@ def test_characters_are_treated_alike(both):
     assert np.array_equal(ids, expected.values.numpy())
 
 
-def test_words_are_forgotten_when_the_table_is_full(both, monkeypatch):
-    ours, _ = both
-    expected = rows(ours, TEXTS)
-    monkeypatch.setattr(table_tokenizer, "MAX_WORDS", 3)
+@pytest.fixture
+def small(monkeypatch):
+    """Tables with few slots, which are full after a few words."""
+    for name, value in (("MAX_WORDS", 3), ("SLOT_BITS", 5)):
+        monkeypatch.setattr(table_tokenizer, name, value)
+
+
+def test_words_are_forgotten_when_the_table_is_full(both, small):
+    _, kernels = both
+    ours, expected = TableTokenizer(VOCABULARY, kernels.lower_case), kernels(tf.constant(TEXTS)).to_list()
     assert [rows(ours, [text]) for text in TEXTS] == [[row] for row in expected]
 
 
-def test_words_with_the_same_slot_are_told_apart(monkeypatch):
-    monkeypatch.setattr(table_tokenizer, "SLOT_BITS", 5)
+def test_words_with_the_same_slot_are_told_apart(small):
     tokenizer = TableTokenizer(VOCABULARY)
     words = "a b ab the ran don strasse cafe".split()
     for _ in range(2):

@@ -7,6 +7,7 @@ import numpy as np
 import oracle_tokenizer as oracle
 import pytest
 import tensorflow as tf
+import tiny
 import warm
 from c_loader import run_in_c
 from tokenizer_cases import HARD_STRINGS, VOCABULARY, both_ways, tokens_of
@@ -392,7 +393,7 @@ def test_saved_model_works_without_python(saved):
 
 @pytest.mark.parametrize("text", ["bad \ud83d", "\udcff"])
 def test_half_a_surrogate_pair_is_one_sentence(text):
-    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+    tokenizer = Tokenizer([*tiny.SPECIAL, "a"])
     for call in (
         lambda: tokenizer(["a", text]),
         lambda: tokenizer.tokenize(text),

@@ -2,14 +2,12 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary
 
-ROOT = Path(__file__).resolve().parents[2]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LINES = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##s\n"
 

@@ -1,19 +1,19 @@
 """A budget of minutes: what counts, the schedule that follows, the end, and going on with the rest; and no biases."""
 
-import contextlib
 import dataclasses
 import json
 
+import faults
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from training_steps import trained
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import Interrupted, UserError
 from bert_tf.model import weights
 from bert_tf.training import budget, distribute, learning_rates, loop, metrics_log
-from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
 SIZES = {"train_batch_size": 4, "eval_batch_size": 4, "max_eval_steps": 1, "num_train_steps": 100}
@@ -23,20 +23,13 @@ CONFIG = TrainConfig(
 ONE_LAYER = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(budget, "clock", lambda: now[0])
-    return now
-
-
 def test_steps_count_but_not_the_first_of_a_start_nor_what_is_between(clock):
     ours = budget.Budget(2)
     for seconds, before in ((50, 0), (10, 0), (20, 300), (80, 0), (30, 0)):
-        clock[0] += before
+        clock.now += before
         if before:
             ours.restart_clock()
-        clock[0] += seconds
+        clock.now += seconds
         ours.count()
         assert ours.is_over == (seconds == 30 or float(ours.used) >= 120)
     assert float(ours.used) == 10 + 20 + 80 + 30 and float(ours.share()) == 1
@@ -50,35 +43,20 @@ def test_schedule_is_that_of_the_share_whatever_the_step(share, expected):
     assert float(schedule(tf.constant(7))) == pytest.approx(expected)
 
 
-def train(folder, config=CONFIG):
-    strategy = distribute.create_strategy("one_device")
-    with strategy.scope():
-        model = tiny.pretrainer(ONE_LAYER)[0]
-    with contextlib.closing(RunFolder(str(folder))) as run:
-        run.open(name="tiny", flags={}, decisive={})
-        return loop.train(tiny.task(), model, config, strategy, run)
-
-
 @pytest.mark.eager
-def test_training_ends_with_its_minutes_and_a_resumed_run_goes_on_with_them(tmp_path, monkeypatch, clock, capsys):
-    plain, limit = loop.TrainStep.step, [4]
-
-    def step(self, batch, **options):
-        clock[0] += 15
-        limit[0] -= 1
-        return plain(self, batch, **options)
-
-    def add(self, number, result):
-        self.pending.append((number, result))
-        if not limit[0]:
-            raise Interrupted("killed", 15)
-
-    monkeypatch.setattr(loop.TrainStep, "step", step)
-    monkeypatch.setattr(metrics_log.MetricsLog, "add", add)
+def test_training_ends_with_its_minutes_and_a_resumed_run_goes_on_with_them(tmp_path, clock, capsys):
     config = dataclasses.replace(CONFIG, save_checkpoints_steps=3, evaluates=False)
-    with pytest.raises(Interrupted):
-        train(tmp_path, config)  # after step 4; step 3 is saved, with the time of two
-    assert train(tmp_path, config) == 6, "the first step of the second start does not count, and two more end it"
+
+    def takes(*_, **__):
+        clock.now += 15
+
+    with faults.on_call(loop.TrainStep, "step", takes):
+        killed = faults.on_call(metrics_log.MetricsLog, "add", Interrupted("killed", 15), at=4)
+        with killed, pytest.raises(Interrupted):
+            trained(tmp_path, config)  # after step 4; step 3 is saved, with the time of two
+        assert trained(tmp_path, config)[0] == 6, (
+            "the first step of the second start does not count, and two more end it"
+        )
     assert "Continuing after step 3 with 0.5 of 1 minutes used." in capsys.readouterr().out
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     rates = {line["step"]: line["learning_rate"] for line in lines if "learning_rate" in line}

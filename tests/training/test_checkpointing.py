@@ -2,6 +2,7 @@
 
 import os
 
+import faults
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -109,7 +110,7 @@ def test_only_the_newest_are_kept(tmp_path):
     ],
     ids=["anew", "over an older one"],
 )
-def test_failed_save_is_reported_and_saved_checkpoints_kept(tmp_path, monkeypatch, step, left, reason, advice):
+def test_failed_save_is_reported_and_saved_checkpoints_kept(tmp_path, step, left, reason, advice):
     parts, state = state_in(tmp_path)
     state.save(4)
 
@@ -118,10 +119,8 @@ def test_failed_save_is_reported_and_saved_checkpoints_kept(tmp_path, monkeypatc
         (tmp_path / f"ckpt-{step}.data-00000-of-00002").write_bytes(b"half")
         raise tf.errors.UnknownError(None, None, reason)
 
-    monkeypatch.setattr(state.manager, "save", full)
-    with pytest.raises(
-        TrainingError, match=f"step {step} could not be written .*{reason}.* Kept: ckpt-4. {advice} and run"
-    ):
+    message = f"step {step} could not be written .*{reason}.* Kept: ckpt-4. {advice} and run"
+    with faults.on_call(state.manager, "save", full), pytest.raises(TrainingError, match=message):
         state.save(step)
     assert sorted(name for name in os.listdir(tmp_path) if name.startswith(f"ckpt-{step}")) == left
     assert state_in(tmp_path)[1].restore() == 4

@@ -25,8 +25,7 @@ from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.vectors.extraction import Extractor
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
-from bert_tf.model import heads, packing, xla_rowwise
-from bert_tf.runtime import backend
+from bert_tf.model import heads, packing
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.text.tokenizer import Tokenizer
@@ -36,7 +35,7 @@ from bert_tf.training.train_step import TrainStep
 
 COMPILED = dataclasses.replace(CONFIG, jit_compile="true", eval_batch_size=4, use_one_hot_embeddings="true")
 MODEL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"the fox ran on a mat .".split()])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *"the fox ran on a mat .".split()])
 # Operations that run on the host, or whose results have a shape that depends on values.
 NOT_COMPILED = re.compile(
     "PyFunc|String|Lookup|HashTable|Unique|^Where$|Ragged|Print|Assert|Summary|SparseToDense|^Bincount"
@@ -110,10 +109,9 @@ def test_gradients_and_evaluation_of_every_task_compile(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["choice", "windows", "tags", "questions"])  # the others are evaluated as these are
-def test_evaluation_without_xla_has_nothing_of_a_cpu_on_a_gpu(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(backend, "platform", lambda: "gpu")
-    monkeypatch.setattr(backend, "has_onednn", lambda: True)
-    monkeypatch.setattr(xla_rowwise, "LEAST_WIDTH", 1)
+def test_evaluation_without_xla_has_nothing_of_a_cpu_on_a_gpu(name, tmp_path, as_platform, compiled_from):
+    as_platform("gpu", onednn=True)
+    compiled_from()
     task, strategy = TASKS[name](tmp_path), distribute.create_strategy("one_device")
     model = task.create_model(dataclasses.replace(MODEL, vocab_size=task.tokenizer.size))
     evaluator = Evaluator(task, model, dataclasses.replace(COMPILED, jit_compile="false"), strategy)

@@ -6,8 +6,6 @@ import tiny
 from tensorflow.python.eager import context
 
 from bert_tf.config.train_config import TrainConfig
-from bert_tf.model import xla_rowwise
-from bert_tf.runtime import backend
 from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
@@ -36,12 +34,11 @@ def train():
 
 
 @pytest.mark.parametrize("run", [evaluate, pytest.param(train, marks=pytest.mark.slow)])
-def test_no_cpu_only_operation_is_traced(run, monkeypatch):
-    monkeypatch.setattr(backend, "has_onednn", lambda: True)
+def test_no_cpu_only_operation_is_traced(run, as_platform, compiled_from):
+    as_platform(onednn=True)
     assert any("FusedBatchNormV3" in device_graphs.operations(graph) for graph in run())
-    monkeypatch.setattr(backend, "platform", lambda: "gpu")
-    monkeypatch.setattr(xla_rowwise, "LEAST_WIDTH", 1)
-    monkeypatch.setattr(xla_rowwise, "LEAST_MATRIX", 1)
+    as_platform("gpu")
+    compiled_from()
     for graph in run():
         outputs = [node.name for node in graph.node if node.op == "_Retval"]
         assert not any(function.attr["_XlaMustCompile"].b for function in graph.library.function)

@@ -6,22 +6,22 @@ import json
 import os
 import signal
 
+import faults
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from training_steps import ONE_LAYER, trained
 
 from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import Interrupted, UserError
-from bert_tf.model import weights
 from bert_tf.recipes.finetune import open_folder
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
-from bert_tf.training import checkpoint_paths, distribute
+from bert_tf.training import checkpoint_paths
 from bert_tf.training.early_stopping import BestWeights, Evaluations, is_due
 from bert_tf.training.evaluator import Evaluator
-from bert_tf.training.loop import train
 from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
@@ -36,7 +36,6 @@ CONFIG = TrainConfig(
     max_eval_steps=1,
     keep_best=False,
 )
-SMALL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
 SCORES = {2: 0.5, 4: 0.7, 6: 0.7, 8: 0.6}  # by step: the best is that of step 4
 
 
@@ -106,8 +105,7 @@ class Flags(FineTuningFlags):
     ],
 )
 def test_checkpoint_interval_may_change_unless_it_decides_evaluations(tmp_path, options, is_free):
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "ckpt-3.index").touch()
+    tiny.touch_checkpoint(tmp_path, 3)
     refusal = pytest.raises(
         UserError, match=r"a different configuration \(save_checkpoints_steps: 1000 there, 300 now\)"
     )
@@ -147,18 +145,10 @@ def eager():
 
 def run(path, replicas=1, **options):
     """Trains in a folder; returns the step of the weights, and the weights."""
-    strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
-    with strategy.scope():
-        model = tiny.pretrainer(SMALL)[0]
-    folder = RunFolder(str(path))
-    folder.open(name="tiny", flags={}, decisive={})
-    SMALL.write(folder.file("bert_config.json"))
-    task = tiny.task(criterion="score")
-    try:
-        step = train(task, model, dataclasses.replace(CONFIG, **options), strategy, folder)
-    finally:
-        folder.close()
-    return step, {name: variable.numpy() for name, variable in weights.variables(model).items()}
+    path.mkdir(exist_ok=True)
+    ONE_LAYER.write(str(path / "bert_config.json"))
+    config = dataclasses.replace(CONFIG, **options)
+    return trained(path, config, tiny.task(criterion="score"), replicas=replicas)
 
 
 def equal(one, other):
@@ -183,16 +173,14 @@ def test_keep_best_ends_with_the_best_weights(eager, scripted, tmp_path, capsys)
 
 
 @pytest.mark.slow
-def test_best_weights_are_kept_on_replicas(eager, scripted, tmp_path, monkeypatch):
+def test_best_weights_are_kept_on_replicas(eager, scripted, tmp_path):
     saved = {}
-    save = BestWeights.save
 
     def remember(self, step):
         saved[step] = {name: variable.numpy() for name, variable in self.variables.items()}
-        save(self, step)
 
-    monkeypatch.setattr(BestWeights, "save", remember)
-    step, best = run(tmp_path, replicas=2, keep_best=True)
+    with faults.on_call(BestWeights, "save", remember):
+        step, best = run(tmp_path, replicas=2, keep_best=True)
     assert step == 4 and list(saved) == [2, 4] and equal(best, saved[4])
     check_best(tmp_path, best, saved[2])
 
@@ -220,38 +208,22 @@ class Killed(BaseException):
     """Ends a process at once, as far as training is concerned."""
 
 
-def after_step(number, action):
-    """Learner.step that does something after so many steps."""
-    step = TrainStep.step
-
-    def wrapped(self, batch, **options):
-        result = step(self, batch, **options)
-        if int(self.optimizer.step.numpy()) == number:
-            action()
-        return result
-
-    return wrapped
-
-
 WHOLE = {}  # what the run ends with that nobody killed: each of these tests needs it
 
 
-def killed():
-    raise Killed
+def stopped(*_, **__):
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at, action, error", [
-    (5, killed, Killed),  # between the best evaluation and the checkpoint that knows of it
-    (6, lambda: os.kill(os.getpid(), signal.SIGTERM), Interrupted),  # saved before an evaluation that is due
+@pytest.mark.parametrize("action, error", [
+    (Killed(), Killed),  # between the best evaluation and the checkpoint that knows of it
+    (stopped, Interrupted),  # saved before an evaluation that is due
 ])  # fmt: skip
-def test_killed_run_stops_at_the_same_step_with_the_same_weights(
-    eager, scripted, tmp_path, monkeypatch, at, action, error
-):
+def test_killed_run_stops_at_the_same_step_with_the_same_weights(eager, scripted, tmp_path, action, error):
     options = {"early_stop_patience": 2, "keep_best": True}
     expected = WHOLE.get("run") or WHOLE.setdefault("run", run(tmp_path / "whole", **options))
-    with monkeypatch.context() as changed, pytest.raises(error):
-        changed.setattr(TrainStep, "step", after_step(at, action))
+    with faults.on_call(TrainStep, "step", action, at=6), pytest.raises(error):
         run(tmp_path / "killed", **options)
     resumed = run(tmp_path / "killed", **options)
     assert resumed[0] == expected[0] == 4
@@ -260,35 +232,17 @@ def test_killed_run_stops_at_the_same_step_with_the_same_weights(
     assert evaluations == [list(each) for each in SCORES.items()]
 
 
-def in_evaluation(number):
-    """Evaluator._batch_or_stop that gets SIGTERM in the evaluation with this number."""
-    calls, original = [], Evaluator._batch_or_stop
-
-    def wrapped(self, batch):
-        calls.append(1)
-        if len(calls) == number:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return original(self, batch)
-
-    return wrapped
-
-
 def evaluated(folder):
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [(line["step"], line["eval_score"]) for line in lines if "eval_score" in line]
 
 
 @pytest.mark.parametrize("keep_best, last", [pytest.param(True, 8, marks=pytest.mark.slow), (False, 6)])
-def test_stopped_evaluation_is_made_up_for(eager, scripted, tmp_path, monkeypatch, keep_best, last):
-    places = [
-        (TrainStep, "step", after_step(8, lambda: os.kill(os.getpid(), signal.SIGTERM))),  # the last
-        (Evaluator, "_batch_or_stop", in_evaluation(3)),
-    ]
+def test_stopped_evaluation_is_made_up_for(eager, scripted, tmp_path, keep_best, last):
     saved = []
-    for number, (owner, name, patch) in enumerate(places):
+    for number, (owner, name, at) in enumerate([(TrainStep, "step", 8), (Evaluator, "_batch_or_stop", 3)]):
         folder = tmp_path / str(number)
-        with monkeypatch.context() as changed, pytest.raises(Interrupted) as stop:
-            changed.setattr(owner, name, patch)
+        with faults.on_call(owner, name, stopped, at=at), pytest.raises(Interrupted) as stop:
             run(folder, keep_best=keep_best)
         assert stop.value.exit_code == 143 and "is saved; run the same command again" in str(stop.value)
         saved.append(checkpoint_paths.step_of(checkpoint_paths.newest_first(str(folder / "checkpoints"))[0]))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from training_steps import CONFIG, ONE_LAYER, learner
+from training_steps import CONFIG, ONE_LAYER, learner, weights_of
 
 from bert_tf.config.train_config import DistillationConfig, LoraConfig, TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import lora, weights
+from bert_tf.model import lora
 from bert_tf.training import distribute, gradients, loop
 from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.evaluator import Evaluator
@@ -158,7 +158,7 @@ def train(path, config, stops_after=0, adapter=None, teacher=None):
             training._save = lambda step, **_: training.state.save(step)
         training.run([], lambda *_: None)
         training.close()
-    return {name: variable.numpy() for name, variable in weights.variables(model).items()}
+    return weights_of(model)
 
 
 @pytest.mark.slow

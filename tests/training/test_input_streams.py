@@ -1,6 +1,5 @@
 """Lanes of the input: the same batches for any number of processes, each of which reads only what it needs."""
 
-import contextlib
 import dataclasses
 import os
 
@@ -8,12 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from training_steps import trained
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import weights
-from bert_tf.training import checkpoint_paths, distribute, input_streams, loop
-from bert_tf.training.run_directory import RunFolder
+from bert_tf.training import checkpoint_paths, input_streams
 
 CONFIG = TrainConfig(train_batch_size=8, eval_batch_size=4, learning_rate=0.01, num_train_steps=4, num_warmup_steps=0)
 
@@ -107,13 +105,7 @@ def train(folder, steps):
     rows = tf.data.Dataset.from_tensor_slices(stacked)
     task.stream_batches = lambda stream, count, size, seed: rows.shuffle(12, seed=seed + stream).repeat()
     config = dataclasses.replace(CONFIG, num_train_steps=4, save_checkpoints_steps=steps, input_streams=2)
-    strategy = distribute.create_strategy("one_device")
-    with strategy.scope():
-        model = tiny.pretrainer(dataclasses.replace(tiny.CONFIG, num_hidden_layers=1))[0]
-    with contextlib.closing(RunFolder(str(folder))) as run:
-        run.open(name="tiny", flags={}, decisive={})
-        loop.train(task, model, config, strategy, run)
-    return {name: variable.numpy() for name, variable in weights.variables(model).items()}
+    return trained(folder, config, task)[1]
 
 
 @pytest.mark.slow

@@ -1,17 +1,17 @@
 """The loop: the same weights however often it is killed, stopped or interrupted by damage."""
 
 import contextlib
-import dataclasses
 import json
 import math
 import os
 import signal
 import types
 
+import faults
 import pytest
 import tensorflow as tf
-import tiny
 import warm
+from training_steps import trained
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import pipeline
@@ -19,7 +19,6 @@ from bert_tf.runtime import cluster, stop_signals
 from bert_tf.training import distribute, loop, metrics_log
 from bert_tf.training.budget import Budget
 from bert_tf.training.evaluator import Evaluator
-from bert_tf.training.run_directory import RunFolder
 
 PROCESS = "tests/helpers/training_process.py"
 
@@ -119,51 +118,43 @@ def test_first_steps_are_reported_before_anything_is_logged():
     assert reported == [(step, "") for step in range(3, 8)] and len(training.log.pending) == 17
 
 
-def test_checkpoint_is_due_by_the_clock_too_but_not_of_several_processes(monkeypatch):
+def test_checkpoint_is_due_by_the_clock_too_but_not_of_several_processes(replicas_are_processes):
     training, saved = loop.TrainingLoop.__new__(loop.TrainingLoop), []
     training.config, training.budget, training.early = TrainConfig(num_train_steps=10_000), Budget(0), 0
     training.early_stopping = types.SimpleNamespace(is_due=lambda step: False, should_stop=False)
-    training.train_step = types.SimpleNamespace(strategy=None)
+    several = distribute.create_strategy("mirrored", num_logical_devices=2)
     training.log = types.SimpleNamespace(write=str, restart_clock=lambda: None)
     training._save = lambda step, **_: saved.append(step)
-    for step, spans, late in ((11, False, False), (12, False, True), (13, True, True)):
-        monkeypatch.setattr(loop, "spans_processes", lambda strategy, spans=spans: spans)
+    for step, strategy, late in ((11, None, False), (12, None, True), (13, several, True)):
+        training.train_step = types.SimpleNamespace(strategy=strategy)
         training.saves_at = 0 if late else math.inf
         training._after(step, step - 1, lambda *_: None, is_stopping=False)
     assert saved == [12]
 
 
-def taking(seconds, clock, function, tokens=None):
-    """The function, which lets the clock go on by so many seconds; notes the tokens of a step."""
-
-    def wrapped(self, *arguments, **options):
-        clock[0] += seconds
-        if tokens is not None:
-            tokens.append(int(tf.reduce_sum(arguments[0]["lengths"])))
-        return function(self, *arguments, **options)
-
-    return wrapped
-
-
 @pytest.mark.eager
-def test_tokens_per_second_exclude_evaluation_and_saving(tmp_path, monkeypatch):
-    clock, tokens = [0.0], []
-    monkeypatch.setattr(metrics_log, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(loop.TrainStep, "step", taking(2, clock, loop.TrainStep.step, tokens))
-    monkeypatch.setattr(Evaluator, "__call__", taking(100, clock, Evaluator.__call__))
-    monkeypatch.setattr(loop.TrainState, "save", taking(100, clock, loop.TrainState.save))
+def test_tokens_per_second_exclude_evaluation_and_saving(tmp_path, clock):
+    tokens = []
+
+    def takes_a_little(_, batch, **__):
+        clock.now += 2
+        tokens.append(int(tf.reduce_sum(batch["lengths"])))
+
+    def takes_long(*_):
+        clock.now += 100
+
     sizes = {"train_batch_size": 4, "eval_batch_size": 4, "max_eval_steps": 1}
     config = TrainConfig(num_train_steps=5, num_warmup_steps=0, save_checkpoints_steps=2, eval_steps=3, **sizes)
-    strategy = distribute.create_strategy("one_device")
-    with strategy.scope():
-        model = tiny.pretrainer(dataclasses.replace(tiny.CONFIG, num_hidden_layers=1))[0]
-    with contextlib.closing(RunFolder(str(tmp_path))) as folder:
-        folder.open(name="tiny", flags={}, decisive={})
-        loop.train(tiny.task(), model, config, strategy, folder)
+    with (
+        faults.on_call(loop.TrainStep, "step", takes_a_little),
+        faults.on_call(Evaluator, "__call__", takes_long),
+        faults.on_call(loop.TrainState, "save", takes_long),
+    ):
+        trained(tmp_path, config)
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     rates = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     assert rates == [number / 2 for number in tokens] and len(rates) == 5
-    assert clock[0] == 5 * 2 + 100 + 5 * 100, "steps, the first evaluation, checkpoints: 2, before and after it, 4, 5"
+    assert clock.now == 5 * 2 + 100 + 5 * 100, "steps, the first evaluation, checkpoints: 2, before and after it, 4, 5"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +172,7 @@ def test_workers_stop_after_the_same_step_on_a_signal(received, requests, expect
 
 
 @pytest.fixture
-def loop_alone(monkeypatch):
+def loop_alone(tmp_path):
     """A loop of one process without anything to train, and what it has done: steps and saves, by their step."""
     training, done = loop.TrainingLoop.__new__(loop.TrainingLoop), []
 
@@ -190,13 +181,10 @@ def loop_alone(monkeypatch):
         done.append(f"save {step}")
 
     strategy = types.SimpleNamespace(num_replicas_in_sync=1, extended=None)
-    monkeypatch.setattr(loop, "spans_processes", lambda strategy: False)
-    monkeypatch.setattr(loop, "barrier", lambda strategy: None)
-    monkeypatch.setattr(loop.nonfinite, "forget", lambda folder: None)
     training.config, training.budget = TrainConfig(num_train_steps=9), Budget(0)
     training.state = types.SimpleNamespace(restore=lambda: 0)
     training.early_stopping = types.SimpleNamespace(was_interrupted=lambda step: False, should_stop=False)
-    training.folder = types.SimpleNamespace(run={}, forget_metrics_after=id, is_chief=True)
+    training.folder = types.SimpleNamespace(run={}, forget_metrics_after=id, is_chief=True, file=tmp_path.joinpath)
     training.train_step = types.SimpleNamespace(strategy=strategy, micro_batches=1, unfreeze=id, active={})
     training.log = types.SimpleNamespace(restart_clock=lambda: None, add=lambda step, result: done.append(step))
     training._report_all_reduce, training._save = lambda: None, save

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from training_steps import CONFIG, ONE_LAYER, learner
+from training_steps import CONFIG, learner, trained
 
 from bert_tf.model import weights
-from bert_tf.training import distribute, loop, metrics_log, nonfinite
-from bert_tf.training.run_directory import RunFolder
+from bert_tf.training import metrics_log, nonfinite
 
 NAN = float("nan")
 WORDS = tiny.Words([f"w{number}" for number in range(25)])
@@ -49,10 +48,10 @@ def test_first_layer_that_is_not_finite_is_named(ours, weight, value, kind, name
     assert (ours.model.call.__func__ is type(ours.model).call) and not tf.config.functions_run_eagerly()
 
 
-def test_rows_are_named_over_micro_batches(ours, monkeypatch):
+def test_rows_are_named_over_micro_batches():
     batch = tiny.batch()
     batch["lengths"][:] = 9, 8, 12, 9
-    monkeypatch.setattr(ours, "config", dataclasses.replace(CONFIG, num_accumulation_steps=2))
+    ours = learner(dataclasses.replace(CONFIG, num_accumulation_steps=2))
     with spoiled(ours.model, "encoder/embeddings/position_table", 3e38, 11):
         cause = nonfinite.find(ours, tiny.tensors(batch), 1)
     assert (cause.name, cause.rows) == ("encoder/embeddings/norm", [2]) and cause.largest_input > 2e38
@@ -86,16 +85,12 @@ def test_run_stops_with_the_batch_and_the_weights_before_it(tmp_path):
     config = dataclasses.replace(CONFIG, num_train_steps=300, save_checkpoints_steps=2, eval_steps=1000)
     order = [bool(np.isnan(batch["masked_lm_weights"]).any()) for batch in task.train_batches(4, 12345).take(8)]
     step = order.index(True) + 1
-    with contextlib.closing(RunFolder(str(tmp_path))) as folder:
-        folder.open(name="tiny", flags={}, decisive={})
-        strategy = distribute.create_strategy("one_device")
-        model = tiny.pretrainer(ONE_LAYER)[0]
-        message = (
-            f'stopped in step {step} because "masked_lm_weights" of the batch is not finite in rows 3 counted from 0 .*'
-            "kept: ckpt-.*: correct or remove these rows"
-        )
-        with pytest.raises(metrics_log.Diverged, match=message):
-            loop.train(task, model, config, strategy, folder, evaluator=lambda: {})
+    message = (
+        f'stopped in step {step} because "masked_lm_weights" of the batch is not finite in rows 3 counted from 0 .*'
+        "kept: ckpt-.*: correct or remove these rows"
+    )
+    with pytest.raises(metrics_log.Diverged, match=message):
+        trained(tmp_path, config, task, evaluator=lambda: {})
     report = json.loads((tmp_path / nonfinite.REPORT).read_text())
     assert (report["step"], report["kind"], report["rows"]) == (step, "batch", [3])
     saved = np.load(tmp_path / nonfinite.ROWS)

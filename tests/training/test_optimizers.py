@@ -39,8 +39,8 @@ def arrays(seed, scale=1.0):
         ("muon", oracle_optimizer.muon, {}),
     ],
 )
-def test_six_steps_match_reference(name, step, options, least_matrix, monkeypatch):
-    monkeypatch.setattr(xla_rowwise, "LEAST_MATRIX", least_matrix)  # 0: all matrices are gone over at once
+def test_six_steps_match_reference(name, step, options, least_matrix, compiled_from):
+    compiled_from(xla_rowwise.LEAST_WIDTH, least_matrix)  # 0: all matrices are gone over at once
     weights, state = arrays(0), oracle_optimizer.new_state(arrays(0))
     variables = {key: tf.Variable(value, dtype=tf.float32) for key, value in weights.items()}
     optimizer = optimizers.create(name, variables, learning_rates.polynomial_schedule(0.1, 10, 3), weight_decay=0.05)

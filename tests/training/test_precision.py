@@ -3,7 +3,6 @@
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend
 from bert_tf.training.precision import configure, policy
 
 
@@ -11,14 +10,14 @@ from bert_tf.training.precision import configure, policy
     "precision, expected",
     [("float32", "float32"), ("tf32", "float32"), ("bfloat16", "mixed_bfloat16"), ("float16", "mixed_float16")],
 )
-def test_named_precision_is_used_on_any_machine(monkeypatch, precision, expected):
-    monkeypatch.setattr(backend, "has_bfloat16", lambda: False)
+def test_named_precision_is_used_on_any_machine(as_platform, precision, expected):
+    as_platform(bfloat16=False)
     assert policy(precision) == expected
 
 
 @pytest.mark.parametrize("has_bfloat16, expected", [(False, "float32"), (True, "mixed_bfloat16")])
-def test_auto_is_bfloat16_on_supporting_hardware(monkeypatch, has_bfloat16, expected):
-    monkeypatch.setattr(backend, "has_bfloat16", lambda: has_bfloat16)
+def test_auto_is_bfloat16_on_supporting_hardware(as_platform, has_bfloat16, expected):
+    as_platform(bfloat16=has_bfloat16)
     assert policy() == policy("auto") == expected
 
 
@@ -35,20 +34,16 @@ def test_unknown_precision_error_lists_known_precisions():
 @pytest.mark.parametrize(
     "precision, is_allowed", [("float32", False), ("tf32", True), ("auto", False), ("float16", False)]
 )
-def test_tf32_is_used_on_gpus_by_name_only(monkeypatch, caplog, precision, is_allowed):
-    calls = []
-    monkeypatch.setattr(backend, "gpu_count", lambda: 1)
-    monkeypatch.setattr(backend, "has_bfloat16", lambda: False)
-    monkeypatch.setattr(backend, "allow_tf32", calls.append)
+def test_tf32_is_used_on_gpus_by_name_only(as_platform, has_tf32, caplog, precision, is_allowed):
+    as_platform(gpus=1, bfloat16=False)
     caplog.set_level("INFO", "bert_tf")
     assert configure(precision) == policy(precision)
-    assert calls == [is_allowed] and caplog.messages == ["precision=auto is float32 here."] * (precision == "auto")
+    assert has_tf32() == is_allowed and caplog.messages == ["precision=auto is float32 here."] * (precision == "auto")
 
 
-def test_bfloat16_is_refused_on_gpus_without_it(monkeypatch):
-    monkeypatch.setattr(backend, "has_bfloat16", lambda: False)
+def test_bfloat16_is_refused_on_gpus_without_it(as_platform, has_tf32):
+    as_platform(bfloat16=False)
     assert configure("bfloat16") == "mixed_bfloat16"  # a CPU emulates it
-    monkeypatch.setattr(backend, "gpu_count", lambda: 1)
-    monkeypatch.setattr(backend, "allow_tf32", lambda allowed: None)
+    as_platform(gpus=1)
     with pytest.raises(UserError, match="needs a GPU of compute capability 8.0: pass float16, float32 or auto"):
         configure("bfloat16")

@@ -4,10 +4,11 @@ import errno
 import json
 import os
 
+import faults
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import files, folder_lock
+from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import RunFolder
 
@@ -65,10 +66,8 @@ def test_changed_config_is_refused_with_every_difference(tmp_path):
     assert (tmp_path / "run.json").read_bytes() == before
 
 
-def test_second_run_in_a_folder_is_refused_until_the_first_closes(tmp_path, monkeypatch):
+def test_second_run_in_a_folder_is_refused_until_the_first_closes(tmp_path, impatient):
     import psutil
-
-    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
 
     first = opened(tmp_path)
     first.log(1, {"loss": 1.0})
@@ -152,12 +151,9 @@ def test_evaluation_that_a_resumed_run_repeats_is_logged_once(tmp_path):
 
 
 @pytest.mark.parametrize("number, code", [(errno.ENOSPC, 1), (errno.EIO, 1), (errno.EROFS, 2), (errno.EACCES, 2)])
-def test_folder_that_cannot_be_written_to_has_the_exit_code_of_its_cause(tmp_path, monkeypatch, number, code):
-    def refuse(folder):
-        raise OSError(number, os.strerror(number), folder)
-
-    monkeypatch.setattr(files, "check_writable", refuse)
-    with pytest.raises(UserError, match=f"cannot be written to .{os.strerror(number)}.: choose another") as error:
+def test_folder_that_cannot_be_written_to_has_the_exit_code_of_its_cause(tmp_path, number, code):
+    refusal = pytest.raises(UserError, match=f"cannot be written to .{os.strerror(number)}.: choose another")
+    with faults.on_call(files, "check_writable", OSError(number, os.strerror(number))), refusal as error:
         opened(tmp_path / "run")
     assert error.value.exit_code == code
 

@@ -10,7 +10,7 @@ import tiny
 from training_steps import CONFIG, learner, values_of
 
 from bert_tf.errors import TrainingError, UserError
-from bert_tf.training import loop, train_step
+from bert_tf.training import loop
 from bert_tf.training.budget import Budget
 
 BATCHES = [tiny.tensors(tiny.batch(seed=seed)) for seed in range(3)]
@@ -24,8 +24,7 @@ def check_same_bits(ours, theirs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas, jit_compile", [(2, "false"), (1, "true")])
-def test_steps_of_one_call_are_bitwise_those_of_several(replicas, jit_compile, monkeypatch):
-    monkeypatch.setattr(train_step, "spans_processes", lambda strategy: strategy.num_replicas_in_sync > 1)
+def test_steps_of_one_call_are_bitwise_those_of_several(replicas, jit_compile, replicas_are_processes):
     config = dataclasses.replace(CONFIG, iterations_per_loop=3, jit_compile=jit_compile)
     dropout = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.1)
     one, several = (learner(config, replicas, model_config=dropout) for _ in range(2))
@@ -91,10 +90,9 @@ def test_too_little_memory_is_one_sentence_and_changes_nothing(parts):
     assert training.train_step.micro_batches == (1 if parts else ROWS)
 
 
-def test_automatic_micro_batches_are_for_one_process(monkeypatch):
-    monkeypatch.setattr(train_step, "spans_processes", lambda strategy: True)
+def test_automatic_micro_batches_are_for_one_process(replicas_are_processes):
     with pytest.raises(UserError, match="num_accumulation_steps=auto requires a single process"):
-        learner(dataclasses.replace(CONFIG, num_accumulation_steps=0))
+        learner(dataclasses.replace(CONFIG, num_accumulation_steps=0), 2)
 
 
 @pytest.mark.parametrize("step, expected", [(0, 1), (4, 1), (5, 3), (8, 4), (12, 2), (18, 2), (19, 1)])

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tiny
 from training_steps import CONFIG, learner, passes
 
-from bert_tf.model import heads, weights
+from bert_tf.model import heads
 from bert_tf.model.packing import pack_batch
 
 pytestmark = [pytest.mark.optimized_graphs, pytest.mark.slow]
@@ -30,8 +30,7 @@ def inputs_of(lengths, slots=12):
 
 @pytest.mark.parametrize("head", HEADS)
 def test_packed_static_rows_match_padded_rows_under_xla(head):
-    model = HEADS[head]()
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(HEADS[head]())
     inputs = inputs_of(LENGTHS)
     if head == "choice":
         inputs = {name: tf.reshape(x, [4, 2, *x.shape[1:]]) for name, x in inputs.items()}

@@ -30,10 +30,9 @@ def check(**training):
 
 
 @pytest.fixture(autouse=True)
-def a_machine_without_accelerator(monkeypatch):
-    monkeypatch.setattr(machine, "DEVICE_FILES", ())
-    monkeypatch.setattr(logging.getLogger("bert_tf"), "propagate", True)
-    monkeypatch.setattr(machine, "memory", lambda: (16 * GIB, 8 * GIB))
+def a_machine_without_accelerator(with_gpus, with_memory):
+    with_gpus()
+    with_memory(16 * GIB, 8 * GIB)
 
 
 def test_counted_weights_are_nearly_all_of_the_model():
@@ -73,12 +72,6 @@ def test_original_batch_of_bert_base_fits_silently(caplog):
     assert caplog.text == ""
 
 
-def with_gpus(monkeypatch, *gibibytes):
-    monkeypatch.setattr(machine, "DEVICE_FILES", ("/",))
-    gpus = tuple(machine.Gpu("NVIDIA L4", (550,), (8, 9), size * GIB, size * GIB) for size in gibibytes)
-    monkeypatch.setattr(machine, "gpus", lambda: gpus)
-
-
 @pytest.mark.parametrize(
     "gibibytes, options, owner",
     [
@@ -94,8 +87,9 @@ def with_gpus(monkeypatch, *gibibytes):
         ([22], {"distribution_strategy": "tpu", "train_batch_size": 2_000_000}, None),
     ],
 )
-def test_batch_is_compared_with_the_memory_of_gpus(monkeypatch, gibibytes, options, owner):
-    with_gpus(monkeypatch, *gibibytes)
+def test_batch_is_compared_with_the_memory_of_gpus(with_gpus, gibibytes, options, owner):
+    gpus = (machine.Gpu("NVIDIA L4", (550,), (8, 9), size * GIB, size * GIB) for size in gibibytes)
+    with_gpus(*gpus, others=True)
     devices = DeviceOptions(**{name: options.pop(name) for name in ON_DEVICES if name in options})
     options = step(**{"train_batch_size": 384, **options})
     with pytest.raises(UserError, match=owner) if owner else contextlib.nullcontext():

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import faults
 import numpy as np
 import oracle
 import oracle_optimizer
@@ -11,8 +12,7 @@ import tiny
 from training_steps import CONFIG, ONE_LAYER, learner, passes, values_of
 
 from bert_tf.errors import UserError
-from bert_tf.model import weights, xla_rowwise
-from bert_tf.runtime import backend
+from bert_tf.model import weights
 from bert_tf.training import train_step as learners
 from bert_tf.training.gradients import LossScale
 from bert_tf.training.metric_sums import averages
@@ -22,17 +22,11 @@ def run(learner, steps, seeds=range(100)):
     return [learner.step(tiny.tensors(tiny.batch(seed=seed))) for seed, _ in zip(seeds, range(steps), strict=False)]
 
 
-def compile_everything(monkeypatch):
-    """As models are compiled that are wide enough."""
-    monkeypatch.setattr(xla_rowwise, "LEAST_WIDTH", 1)
-    monkeypatch.setattr(xla_rowwise, "LEAST_MATRIX", 1)
-
-
 @pytest.mark.optimized_graphs
 @pytest.mark.parametrize("compiles", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_three_steps_match_reference_losses_norms_and_weights(compiles, monkeypatch):
+def test_three_steps_match_reference_losses_norms_and_weights(compiles, compiled_from):
     if compiles:
-        compile_everything(monkeypatch)
+        compiled_from()
     ours = learner(model_config=tiny.CONFIG)
     arrays = {name: value.astype(np.float64) for name, value in values_of(ours).items()}
     state = oracle_optimizer.new_state(arrays)
@@ -62,10 +56,11 @@ def difference_of(name, value, other):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas, parts, compiles", [(1, 4, False), (2, 2, True)])
-def test_twenty_steps_on_replicas_and_micro_batches_match_one_device(monkeypatch, replicas, parts, compiles):
+def test_twenty_steps_on_replicas_and_micro_batches_match_one_device(
+    replicas_are_processes, compiled_from, replicas, parts, compiles
+):
     if compiles:
-        compile_everything(monkeypatch)
-    monkeypatch.setattr(learners, "spans_processes", lambda strategy: strategy.num_replicas_in_sync > 1)
+        compiled_from()
     gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
     one, many = learner(gentle), learner(dataclasses.replace(gentle, num_accumulation_steps=parts), replicas)
     for seed in range(20):
@@ -81,14 +76,14 @@ def test_twenty_steps_on_replicas_and_micro_batches_match_one_device(monkeypatch
 
 @pytest.mark.parametrize("precision, rounding", [("float32", 1e-5), ("bfloat16", 2e-2)])
 @pytest.mark.eager
-def test_gradients_are_sent_once_per_step_after_accumulation(monkeypatch, precision, rounding):
-    sent, send = [], learners.all_reduce_sum
-    monkeypatch.setattr(learners, "all_reduce_sum", lambda values: sent.append(values) or send(values))
+def test_gradients_are_sent_once_per_step_after_accumulation(precision, rounding):
+    sent = []
     config = dataclasses.replace(CONFIG, num_accumulation_steps=2, all_reduce_precision=precision)
     one, two = learner(CONFIG), learner(config, 2)
     batch = tiny.tensors(tiny.batch())
-    expected, sent[:] = one.step(batch), []
-    actual = two.step(batch)
+    expected = one.step(batch)
+    with faults.on_call(learners, "all_reduce_sum", sent.append):
+        actual = two.step(batch)
     gradients = [values for values in sent if isinstance(values, list)]
     assert len(gradients) == 2, "once on each replica"
     assert sum(g.shape.num_elements() * g.dtype.size for g in gradients[0]) == two.all_reduced_bytes()
@@ -193,14 +188,14 @@ def scatters_of(function, *arguments):
     return sum(operation.type == "UnsortedSegmentSum" for operation in operations)
 
 
-def test_gradients_on_accelerators_are_those_on_cpus(monkeypatch):
+def test_gradients_on_accelerators_are_those_on_cpus(as_platform):
     """The formulas that XLA compiles best there, computed on a CPU."""
     config, batch = dataclasses.replace(ONE_LAYER, num_hidden_layers=2), tiny.tensors(tiny.batch())
     ours = learner(dataclasses.replace(CONFIG, jit_compile="true"), model_config=config)
     on_cpu = passes(ours)
     scatters = [scatters_of(on_cpu, batch)]
     expected = on_cpu(batch)
-    monkeypatch.setattr(backend, "platform", lambda: "gpu")
+    as_platform("gpu")
     on_gpu = passes(ours)
     scatters.append(scatters_of(on_gpu, batch))
     assert scatters == [3, 1], "of the word embeddings, and on CPUs of two gathers of the tokens that are needed"

@@ -36,17 +36,16 @@ def test_bytes_are_those_of_tensorflow(tmp_path, number, has_words):
 
 
 @pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
-def test_records_are_read_up_to_the_damage(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(record_files, "BLOCK", 3)
-    path, records = tmp_path / name, [bytes([number]) * 20 for number in range(8)]
+def test_records_are_read_up_to_the_damage(tmp_path, name):
+    path, records = tmp_path / name, [number.to_bytes(4) * 5 for number in range(2 * record_files.BLOCK + 8)]
     record_files.write_records(str(path), [records], compress=name.endswith(".gz"))
     assert list(record_files.read_records(str(path))) == records
     assert [each.numpy() for each in tf.data.TFRecordDataset(str(path), "GZIP" if ".gz" in name else "")] == records
     whole = path.read_bytes()
-    for damaged, count in ((whole[:-1], 7 if ".gz" not in name else 8), (whole[:20], 0)):
+    for damaged, count in ((whole[:-1], len(records) - (".gz" not in name)), (whole[:20], 0)):
         path.write_bytes(damaged)
         read = []
-        with pytest.raises(UserError, match=rf"{name} is damaged after {count} records"):
+        with pytest.raises(UserError, match=rf"{name} is damaged after {count:,} records"):
             read.extend(record_files.read_records(str(path)))
     if ".gz" not in name:
         path.write_bytes(whole[: 4 * 36 + 15] + b"?" + whole[4 * 36 + 16 :])

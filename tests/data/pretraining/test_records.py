@@ -1,5 +1,6 @@
 """Text to record shards: the same bytes by any way, resuming after an interruption, and errors of users."""
 
+import concurrent.futures
 import json
 import os
 import random
@@ -7,11 +8,12 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
+import faults
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from bert_tf.data.pretraining import buckets, duplicates, stages, workers
 from bert_tf.data.pretraining.pairs import FlatDocuments
@@ -28,7 +30,7 @@ WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "
 @pytest.fixture(scope="module")
 def vocab_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]) + "\n")
+    path.write_text("\n".join([*tiny.SPECIAL, *WORDS]) + "\n")
     return str(path)
 
 
@@ -48,12 +50,6 @@ def text(tmp_path_factory):
 
 def sentence(generator):
     return " ".join(generator.choices(WORDS[:10], k=generator.randint(2, 9))).capitalize() + "."
-
-
-@pytest.fixture
-def small_buckets(monkeypatch):
-    monkeypatch.setattr(buckets, "BUCKET_BYTES", 8_000)  # the text has 36,000
-    monkeypatch.setattr(stages, "PART_BYTES", 5_000)
 
 
 @pytest.fixture
@@ -113,7 +109,7 @@ def test_statistics_and_token_counts_describe_the_text(tmp_path, make):
     assert sorted(os.listdir(tmp_path / "r")) == names
 
 
-def test_held_out_documents_are_not_in_training(make, vocab_file, text, small_buckets):
+def test_held_out_documents_are_not_in_training(make, vocab_file, text, small_parts):
     tokens = [*(str(digit) for digit in range(10)), *(f"##{digit}" for digit in range(10))]
     digits = Path(vocab_file).with_name("digits.txt")
     digits.write_text(Path(vocab_file).read_text() + "\n".join(tokens) + "\n")
@@ -130,7 +126,7 @@ def test_held_out_documents_are_not_in_training(make, vocab_file, text, small_bu
     assert len(train) > 100 and held_out and not train & held_out
 
 
-def test_records_do_not_depend_on_number_of_workers(tmp_path, make, small_buckets):
+def test_records_do_not_depend_on_number_of_workers(tmp_path, make, small_parts):
     make("here")
     manifest = make("two", num_workers=2)
     assert len(manifest["train_files"]) > 3
@@ -154,7 +150,7 @@ def test_each_pass_and_each_seed_makes_different_pairs(make):
     assert 0.4 < single["statistics"]["train"]["instances"] / len(instances) < 0.6
 
 
-def test_interrupted_preparation_continues_with_missing_shards(tmp_path, make, small_buckets, monkeypatch):
+def test_interrupted_preparation_continues_with_missing_shards(tmp_path, make, small_parts):
     make("whole")
     written = []
 
@@ -163,30 +159,25 @@ def test_interrupted_preparation_continues_with_missing_shards(tmp_path, make, s
             Path(work, "train-00003.123.partial").write_bytes(b"half")
             raise KeyboardInterrupt
         written.append(arguments[-2])
-        return write_shard(work, *arguments)
 
-    write_shard = workers.write_shard
-
-    monkeypatch.setattr(workers, "write_shard", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with faults.on_call(workers, "write_shard", interrupted), pytest.raises(KeyboardInterrupt):
         make()
     with pytest.raises(UserError, match="manifest.json cannot be read .*: expected records"):
         open_records(tmp_path / "r")
     before = {path: os.stat(path).st_mtime_ns for path in written}
-    monkeypatch.setattr(workers, "write_shard", write_shard)
-    monkeypatch.setattr(workers, "write_part", None)
-    make()
+    with faults.on_call(workers, "write_part", AssertionError("All parts are written.")):
+        make()
     assert {path: os.stat(path).st_mtime_ns for path in written} == before
     assert shard_bytes(tmp_path / "r") == shard_bytes(tmp_path / "whole")
 
 
-def test_finished_records_are_reused_and_work_files_removed(tmp_path, make, monkeypatch):
+def test_finished_records_are_reused_and_work_files_removed(tmp_path, make):
     first = make()
     for name in ("work/train-00000.jsonl", "options.json"):  # a call was killed right after it wrote the manifest
         (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "r" / name).touch()
-    monkeypatch.setattr(workers, "write_shard", None)
-    assert make() == first
+    with faults.on_call(workers, "write_shard", AssertionError("All shards are written.")):
+        assert make() == first
     assert not {"work", "options.json"} & set(os.listdir(tmp_path / "r"))
 
 
@@ -319,16 +310,10 @@ def test_invalid_options_are_named(make, changes):
         make(**changes)
 
 
-def test_failing_worker_is_one_clear_error(make, monkeypatch):
-    future = workers.concurrent.futures.Future()
-    future.set_exception(OSError(28, "No space left on device"))
-    pool = mock.MagicMock()
-    pool.return_value.submit.return_value = future
-    monkeypatch.setattr(workers.concurrent.futures, "ProcessPoolExecutor", pool)
-    with pytest.raises(
-        MachineError,
-        match=r"Writing records in .* failed .no space on the disk: .*No space left on device.*; finished shards",
-    ):
+def test_failing_worker_is_one_clear_error(make):
+    message = r"Writing records in .* failed .no space on the disk: .*No space left on device.*; finished shards"
+    full = OSError(28, "No space left on device")
+    with faults.on_call(concurrent.futures.Future, "result", full), pytest.raises(MachineError, match=message):
         make(num_workers=1)
 
 

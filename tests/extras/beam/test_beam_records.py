@@ -1,14 +1,15 @@
 """Records made by Apache Beam are those made on one machine, byte for byte."""
 
+import importlib
 import json
 import os
 import pathlib
 import random
 
 import pytest
+import tiny
 
 from bert_tf.cli import main
-from bert_tf.data.pretraining import buckets, stages
 from bert_tf.data.pretraining.records import RecordOptions, prepare
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
@@ -22,7 +23,7 @@ WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "
 def input_file(tmp_path_factory):
     """120 documents, ten of them twice, in a file that is divided and two small ones; vocab.txt beside them."""
     folder = tmp_path_factory.mktemp("text")
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]) + "\n")
+    (folder / "vocab.txt").write_text("\n".join([*tiny.SPECIAL, *WORDS]) + "\n")
     generator = random.Random(0)
     documents = [
         "".join(" ".join(generator.choices(WORDS[:10], k=7)) + ".\n" for _ in range(generator.randint(1, 9)))
@@ -34,10 +35,8 @@ def input_file(tmp_path_factory):
 
 
 @pytest.fixture
-def make(input_file, tmp_path, monkeypatch):
+def make(input_file, tmp_path, small_parts):
     """make(name, changed options, **settings) -> {file: bytes} of the folder."""
-    monkeypatch.setattr(buckets, "BUCKET_BYTES", 6_000)
-    monkeypatch.setattr(stages, "PART_BYTES", 4_000)
 
     def make(name, changes=(), **settings):
         values = {"vocab_file": str(input_file / "vocab.txt"), "max_seq_length": 32, "dupe_factor": 2}
@@ -70,9 +69,8 @@ def test_documents_that_come_twice_are_dropped(make):
     assert sum(statistics[2][split]["duplicate_sentences"] for split in ("train", "eval")) == 0
 
 
-def test_vocabulary_of_all_parts_is_that_of_the_text(input_file, tmp_path, monkeypatch):
+def test_vocabulary_of_all_parts_is_that_of_the_text(input_file, tmp_path, small_parts):
     pytest.importorskip("apache_beam", reason="pip install 'bert-tf[beam]'")
-    monkeypatch.setattr(stages, "PART_BYTES", 4_000)
     command = ["vocabulary", str(input_file / "a.txt"), "--vocab_size=60"]
     assert main.main([*command, str(tmp_path / "local.txt")]) == 0
     assert main.main([*command, str(tmp_path / "beam.txt"), "--runner=DirectRunner"]) == 0
@@ -99,7 +97,7 @@ def test_several_processes_make_the_same_bytes(make, monkeypatch, runner, num_wo
     ],
 )
 def test_missing_runners_are_named(monkeypatch, runner, installed, message):
-    monkeypatch.setattr(beam_runner, "_is_installed", installed.__contains__)
-    monkeypatch.setattr(beam_runner.shutil, "which", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in installed else None)
+    monkeypatch.setenv("PATH", "")
     with pytest.raises(UserError, match=message):
         beam_runner.check(runner)

@@ -6,6 +6,7 @@ import os
 
 import c_loader
 import device_graphs
+import faults
 import numpy as np
 import oracle
 import pytest
@@ -14,14 +15,12 @@ import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import main, text_progress
-from bert_tf.data.examples import Example
+from bert_tf.cli import main
 from bert_tf.extras.commands import extract
-from bert_tf.extras.features import extract_flags
 from bert_tf.heads.vectors import extraction
 from bert_tf.runtime import progress
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
+PIECES = [*tiny.SPECIAL, *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
 WEIGHTS = tiny.pretrainer()[1]
 LINES = ["a b", "", "cab é ||| kl m", "a b c d e f g h i j k l m", "m"]
 # The pieces of LINES; the fourth is read in two windows of 10 pieces, each takes the pieces nearest to its middle.
@@ -160,11 +159,10 @@ def test_tables_have_pairs_and_ids_and_print_lines_without_output(folder, capsys
 
 
 @pytest.mark.eager
-def test_progress_is_logged_for_long_work_without_a_terminal(folder, monkeypatch, capsys):
+def test_progress_is_logged_for_long_work_without_a_terminal(folder, clock, capsys):
     run(folder, "--unit=sentence")
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", 0)
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    clock.tick = progress.SECONDS_BETWEEN_LINES
     run(folder, "--unit=sentence")
     stderr = capsys.readouterr().err.splitlines()
     assert stderr[0].startswith("extracting 1/5 ") and stderr[0].endswith(" texts/s")
@@ -173,25 +171,13 @@ def test_progress_is_logged_for_long_work_without_a_terminal(folder, monkeypatch
 
 @pytest.mark.eager
 def test_memory_is_bounded_and_rows_are_encoded_in_blocks(folder, monkeypatch):
-    expected = run(folder, "--unit=sentence")["vectors"]
+    expected = run(folder)["vectors"]
     monkeypatch.setattr(extraction, "POSITIONS_AT_ONCE", 24)
     monkeypatch.setattr(extract, "WINDOW_BYTES", 4 * 12 * 16 * 2)
-    arguments = extract_arguments("--file=-")
     held = []
-    with monkeypatch.context() as patch:
-        patch.setattr(extract, "predict_in_order", lambda *_, **sizes: held.append(sizes) or [])
-        extract.write(arguments, *parts(folder, arguments), iter([Example("0", ("a",))]))
+    with faults.on_call(extract, "predict_in_order", lambda *_, **sizes: held.append(sizes)):
+        np.testing.assert_allclose(run(folder)["vectors"], expected, atol=1e-6)
     assert held == [{"batch_size": 2, "window": 2}]
-    np.testing.assert_allclose(run(folder, "--unit=sentence")["vectors"], expected, atol=1e-6)
-
-
-def extract_arguments(*arguments):
-    return main.parser().parse_args(["extract", "model", "--max_seq_length=12", *arguments])
-
-
-def parts(folder, arguments):
-    checkpoint = formats.read(str(folder / "model"))
-    return checkpoint, extract_flags.choose(arguments, checkpoint)
 
 
 @pytest.fixture(scope="module")

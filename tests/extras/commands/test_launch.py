@@ -10,7 +10,7 @@ import pytest
 
 from bert_tf.cli import main
 from bert_tf.extras.commands import launch
-from bert_tf.runtime import cluster, machine
+from bert_tf.runtime import cluster
 from bert_tf.runtime.cluster import Place
 
 REPORT = "import json, os; print('number', json.loads(os.environ['TF_CONFIG'])['task']['index'])"
@@ -25,6 +25,12 @@ def programs(monkeypatch):
     waiting = []
     monkeypatch.setattr(launch, "python_command", lambda words: [sys.executable, "-S", "-c", waiting.pop(0)])
     return waiting
+
+
+@pytest.fixture
+def no_grace(monkeypatch):
+    """Workers that do not end with the others are killed nearly at once."""
+    monkeypatch.setattr(launch, "GRACE", 0.3)
 
 
 def launched(capfd, *arguments):
@@ -42,8 +48,7 @@ def test_workers_of_a_machine_know_their_numbers_and_their_lines_tell_them(progr
     assert launched(capfd, "--workers=2") == (0, ["[0] number 0", "[1] no newline", "[1] number 1"], "")
 
 
-def test_killed_worker_ends_the_others_with_a_line_each(programs, capfd, monkeypatch):
-    monkeypatch.setattr(launch, "GRACE", 0.1)
+def test_killed_worker_ends_the_others_with_a_line_each(programs, no_grace, capfd):
     programs += [WAIT, "import os; os.kill(os.getpid(), 9)"]
     code, lines, _ = launched(capfd, "--workers=2")
     assert code == 1
@@ -53,8 +58,7 @@ def test_killed_worker_ends_the_others_with_a_line_each(programs, capfd, monkeyp
     ]
 
 
-def test_worker_that_said_why_but_is_slow_to_end_has_one_line(programs, capfd, monkeypatch, tmp_path):
-    monkeypatch.setattr(launch, "GRACE", 0.3)
+def test_worker_that_said_why_but_is_slow_to_end_has_one_line(programs, no_grace, capfd, tmp_path):
     noticed, said = "bert-tf: worker 1 of this job has ended.", str(tmp_path / "said")
     programs += [f"import time; print({noticed!r}, flush=True); open({said!r}, 'w'); time.sleep(60)"]
     programs += [f"import os, time\nwhile not os.path.exists({said!r}): time.sleep(0.01)\nos.kill(os.getpid(), 9)"]
@@ -85,9 +89,8 @@ def test_signal_ends_workers_that_cannot_save_yet_with_its_exit_code(programs, c
     assert code == 143 and {f"[0] {said}", f"[1] {said}"} & set(lines)
 
 
-def test_workers_of_several_machines_meet_and_end_together(programs, capfd, monkeypatch):
+def test_workers_of_several_machines_meet_and_end_together(programs, no_grace, capfd):
     """Two launchers in one process, as if on two machines: worker 1 is killed."""
-    monkeypatch.setattr(launch, "GRACE", 0.1)
     by_number = f"{REPORT}\nif json.loads(os.environ['TF_CONFIG'])['task']['index']: os.kill(os.getpid(), 9)\n{WAIT}"
     programs += [by_number] * 2  # either launcher may be the first to start its worker
     address = f"localhost:{cluster.free_ports(1)[0]}"
@@ -136,8 +139,8 @@ def test_impossible_job_is_one_line(programs, capfd, monkeypatch, arguments, env
     assert message in error and error.count("\n") == 1
 
 
-def test_workers_of_a_machine_share_its_gpus(monkeypatch):
-    monkeypatch.setattr(machine, "gpus", lambda: (None,) * 4)
+def test_workers_of_a_machine_share_its_gpus(with_gpus):
+    with_gpus(*[None] * 4)
     second = Place(1, 2, "localhost", (1, 2))
     assert launch.gpus_of(second, {}) == {"CUDA_VISIBLE_DEVICES": "2,3"}
     assert launch.gpus_of(second, {"CUDA_VISIBLE_DEVICES": "7"}) == {}

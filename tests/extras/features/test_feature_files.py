@@ -69,16 +69,17 @@ def test_arrays_hold_all_tokens_and_text_offsets(tmp_path):
     }
 
 
-def test_parquet_has_a_row_per_token_and_a_column_per_layer(tmp_path, monkeypatch):
+def test_parquet_has_a_row_per_token_and_a_column_per_layer(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(feature_files, "ROWS_AT_ONCE", 2)
     table = parquet.read_table(write(tmp_path / "a.parquet", TOKENS, TEXTS))
     assert table.column_names == ["index", "token", "start", "end", "segment", "vector -1", "vector embeddings"]
     assert table["index"].to_pylist() == [0, 0, 2] and table["token"].to_pylist() == ["[CLS]", "é", "longer"]
     assert table["start"].to_pylist() == [-1, 0, 3] and table["segment"].to_pylist() == [0, 1, 0]
     np.testing.assert_array_equal(table["vector embeddings"].to_pylist()[1], TEXTS[0].vectors[1, 1])
-    sentences = parquet.read_table(write(tmp_path / "b.parquet", WHOLE, [whole([1, 2, 3])] * 3, ids="xyz"))
-    assert sentences.to_pylist()[2] == {"index": 2, "id": "z", "vector": [1.0, 2.0, 3.0]}
+    count = feature_files.ROWS_AT_ONCE + 1
+    path = write(tmp_path / "b.parquet", WHOLE, [whole([1, 2, 3])] * count, ids=[f"x{n}" for n in range(count)])
+    sentences = parquet.read_table(path).to_pylist()
+    assert len(sentences) == count and sentences[2] == {"index": 2, "id": "x2", "vector": [1.0, 2.0, 3.0]}
     assert parquet.ParquetFile(tmp_path / "b.parquet").num_row_groups == 2
 
 

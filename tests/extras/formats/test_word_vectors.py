@@ -8,7 +8,6 @@ import pytest
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.errors import UserError
 from bert_tf.extras.formats import word_vectors
-from bert_tf.runtime import machine
 from bert_tf.text.tokenizer import tokenizer_of
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
@@ -88,8 +87,8 @@ def test_damaged_files_are_one_sentence_with_the_line(name, tmp_path):
         word_vectors.read(written(tmp_path, name, data))
 
 
-def test_a_file_too_large_for_the_machine_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "memory", lambda: (1 << 20, 1 << 20))
+def test_a_file_too_large_for_the_machine_is_refused_before_it_is_read(tmp_path, with_memory):
+    with_memory(1 << 20)
     with pytest.raises(UserError, match="this machine has 0.0 GiB"):
         word_vectors.read(written(tmp_path, "huge.vec", b"3000000 300\n"))
 

@@ -110,15 +110,15 @@ class Ended:
 def started(monkeypatch):
     """The names of the runs that are started, in their order."""
     monkeypatch.setattr(subprocess, "Popen", Ended)
-    monkeypatch.setattr(Ended, "started", [])
+    Ended.started, Ended.codes = [], {}
     return Ended.started
 
 
-def test_only_unfinished_runs_start_and_failures_name_their_log(tmp_path, monkeypatch, started):
+def test_only_unfinished_runs_start_and_failures_name_their_log(tmp_path, started):
     plan = plan_of(tmp_path, "masking")
     (first, command), *_ = ablation_plan.commands(plan)
     finish(tmp_path, first, run={"finished": "now", "command": ["bert-tf", *command[3:]]})
-    monkeypatch.setattr(Ended, "codes", {"masking": 1})
+    Ended.codes = {"masking": 1}
     with pytest.raises(UserError, match=r"pretraining.masking_mix_100_0_0 failed with exit code 1: see .*\.log"):
         ablation.run(plan)
     assert started == ["tasks/bert/sst_2", "pretraining/masking_mix_100_0_0"]

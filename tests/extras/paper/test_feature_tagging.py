@@ -6,6 +6,7 @@ import os
 import types
 
 import device_graphs
+import faults
 import numpy as np
 import oracle
 import pytest
@@ -30,7 +31,7 @@ from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
+PIECES = [*tiny.SPECIAL, *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
 TOKENIZER = Tokenizer(PIECES)
 FOUR_LAYERS = dataclasses.replace(tiny.CONFIG, num_hidden_layers=4)
 TAGS = TagSet.of_types({"X"}, "iob2")
@@ -88,16 +89,17 @@ def test_batch_has_reference_vectors_of_first_tokens_and_zero_padding(make):
     assert not first["vectors"].numpy()[0, 2].any()
 
 
+@pytest.fixture
+def written():
+    """The names of the files of vectors, in the order in which they are written."""
+    names = []
+    with faults.on_call(feature_cache, "_write_vectors", lambda *each: names.append(os.path.basename(each[-1]))):
+        yield names
+
+
 @pytest.mark.slow
 @pytest.mark.eager
-def test_vectors_are_cached_until_weights_or_data_change(make, monkeypatch, tmp_path):
-    written, write = [], feature_cache._write_vectors
-
-    def write_and_count(*arguments):
-        written.append(os.path.basename(arguments[-1]))
-        write(*arguments)
-
-    monkeypatch.setattr(feature_cache, "_write_vectors", write_and_count)
+def test_vectors_are_cached_until_weights_or_data_change(make, tmp_path, written):
 
     def vectors(choice, seed=0):
         task = make(choice)
@@ -209,8 +211,7 @@ def test_odd_lstm_size_is_refused(size):
 
 @pytest.mark.parametrize("choice", ["concat_last_four", "weighted_sum_all"])
 def test_padding_and_sentence_order_have_no_effect(choice):
-    model = BiLstmTagger(FOUR_LAYERS, 3, features=choice, count=4, lstm_size=6)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(BiLstmTagger(FOUR_LAYERS, 3, features=choice, count=4, lstm_size=6))
     vectors = np.random.default_rng(0).normal(size=(2, 5, 4, 16)).astype(np.float32)
     logits = model({"vectors": tf.constant(vectors), "lengths": tf.constant([2, 4])})["logits"].numpy()
     assert logits.shape == (2, 4, 3)

@@ -15,7 +15,7 @@ WORDS = "red green blue one two three".split()
 def model(tmp_path_factory):
     """A checkpoint of a tiny model."""
     folder = tmp_path_factory.mktemp("model")
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    tokens = [*tiny.SPECIAL, *WORDS]
     config = {**tiny.CONFIG.to_dict(), "vocab_size": len(tokens)}
     arrays = tiny.random_weights(heads.BertModel(config))
     save_file(arrays, folder / "model.safetensors")

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+import faults
 import numpy as np
 import pytest
 import quick_exports
@@ -53,10 +54,9 @@ def test_a_model_that_was_not_trained_for_vectors_is_named(model, texts, tmp_pat
     assert "was not trained to compare texts" in caplog.text
 
 
-@pytest.mark.parametrize("count", [1, 7, 40, 60])
-def test_exact_neighbors_are_those_of_a_full_sort(count, monkeypatch):
-    monkeypatch.setattr(neighbors, "ROWS_AT_ONCE", 16)
-    vectors, queries = units(40), units(3, seed=1)
+@pytest.mark.parametrize("count, rows", [(1, 2 * neighbors.ROWS_AT_ONCE + 9), (7, 70_000), (40, 40), (60, 40)])
+def test_exact_neighbors_are_those_of_a_full_sort(count, rows):
+    vectors, queries = units(rows), units(3, seed=1)
     vectors[30] = vectors[3]  # equal ones: the first comes first
     numbers, scores = neighbors.exact(vectors, queries, count)
     expected = np.argsort(-(queries @ vectors.T), axis=1, kind="stable")[:, :count]
@@ -117,13 +117,16 @@ def test_folder_says_what_it_is(index, model):
     assert about["dimensions"] == tiny.CONFIG.hidden_size
 
 
+def begin(texts, target, model):
+    """Builds an index until all vectors are written, but nothing else."""
+    with faults.on_call(building, "_finish", KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
+        building.build(texts, target, model)
+
+
 def test_killed_build_continues_with_the_same_result(folder, model, texts, tmp_path, monkeypatch, capsys):
     target = str(tmp_path / "index")
     monkeypatch.setattr(building, "BLOCK", 2)
-    with monkeypatch.context() as patch:
-        patch.setattr(building, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            building.build(texts, target, model)
+    begin(texts, target, model)
     partial = tmp_path / "index.partial"
     vectors = (partial / "vectors.f32").read_bytes()
     (partial / "vectors.f32").write_bytes(vectors[: 4 * 4 * tiny.CONFIG.hidden_size - 3])  # the fourth is cut
@@ -154,13 +157,10 @@ def test_folder_of_the_user_is_not_taken_for_a_partial_index(model, texts, tmp_p
     assert (partial / "mine.txt").read_text() == "mine"
 
 
-def test_index_of_a_file_that_changed_is_begun_anew(model, tmp_path, capsys, monkeypatch):
+def test_index_of_a_file_that_changed_is_begun_anew(model, tmp_path, capsys):
     source, folder = tmp_path / "texts.txt", tmp_path / "index"
     source.write_text("red\ngreen\nblue\n")
-    with monkeypatch.context() as patch:
-        patch.setattr(building, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            building.build(str(source), str(folder), model)
+    begin(str(source), str(folder), model)
     stat = source.stat()
     source.write_text("red\ngreen\none \n")  # of the same size and date
     os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
@@ -186,12 +186,9 @@ def test_vector_that_is_not_finite_is_refused_and_leaves_nothing(numbers, text, 
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
-def test_index_that_was_begun_outlives_a_mistake(model, texts, tmp_path, capsys, monkeypatch):
+def test_index_that_was_begun_outlives_a_mistake(model, texts, tmp_path, capsys):
     target = tmp_path / "index"
-    with monkeypatch.context() as patch:
-        patch.setattr(building, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            building.build(texts, str(target), model)
+    begin(texts, str(target), model)
     with pytest.raises(UserError):
         building.build(texts, str(target), str(tmp_path / "no_model"))
     building.build(texts, str(target), model)

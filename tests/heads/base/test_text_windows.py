@@ -2,6 +2,7 @@
 
 import types
 
+import faults
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,7 +16,7 @@ from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.multi_label import MultiLabel
 from bert_tf.heads.regression import Regression
-from bert_tf.model import heads, weights
+from bert_tf.model import heads
 from bert_tf.model.packing import PackingSpec, choose_rows
 from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks.task import FineTuningTask, text_task
@@ -23,7 +24,7 @@ from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmno"
 PACKING = PackingSpec()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *LETTERS])
 
 
 def letters(first, last):
@@ -91,9 +92,7 @@ def inputs_of(goal, texts, **windows):
 
 def model_of(goal, pooling="mean"):
     windows = Windows(stride=2, most=3, pooling=pooling)
-    model = goal.configured(max_seq_length=8, windows=windows).training.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
-    return model
+    return tiny.randomized(goal.configured(max_seq_length=8, windows=windows).training.create_model(tiny.CONFIG))
 
 
 def output(model, batch, packing=None):
@@ -109,14 +108,13 @@ def test_short_texts_match_truncation_and_long_ones_differ(goal, texts):
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_windows_are_computed_some_at_a_time_without_empty_rows(pooling, monkeypatch):
+def test_windows_are_computed_some_at_a_time_without_empty_rows(pooling):
     model = model_of(Classes("xyz"), pooling)
-    batch = inputs_of(Classes("xyz"), texts_of(1), most=6)
-    expected, sizes, compute = output(model, batch), [], model._pooled
-    monkeypatch.setattr(heads, "WINDOWS_AT_ONCE", 3)
-    monkeypatch.setattr(model, "_pooled", lambda rows, *_: sizes.append(len(rows["lengths"])) or compute(rows, *_))
-    np.testing.assert_allclose(output(model, batch, PACKING), expected, atol=1e-5)
-    assert sizes == [3, 3, 1]  # of 24 rows: three texts of a window, and one of four
+    batch = inputs_of(Classes("xyz"), tf.repeat(texts_of(1), 12, 0), most=6)
+    expected, sizes = output(model, batch), []
+    with faults.on_call(model, "_pooled", lambda rows, *_: sizes.append(len(rows["lengths"]))):
+        np.testing.assert_allclose(output(model, batch, PACKING), expected, atol=1e-5)
+    assert sizes == [32, 32, 20]  # of 288 rows: 36 texts of a window, and twelve of four
     nothing = {name: x[:0] for name, x in batch.items()}
     assert output(model, nothing, PACKING).shape == (0, 3)
 
@@ -165,8 +163,7 @@ def test_window_batches_have_static_shapes_and_served_text_is_read_whole():
     )
     batches = task.eval_batches(4)
     assert all(spec.shape.is_fully_defined() for spec in batches.element_spec.values())
-    model = task.create_model(tiny.CONFIG)
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(tiny.CONFIG))
     assert model.window_pooling == "max"
     served = task.signatures(model, tokenizer)["serving_default"](text_a=texts_of(1)[:, 0])
     np.testing.assert_allclose(served["logits"], output(model, next(iter(batches))), atol=1e-5)

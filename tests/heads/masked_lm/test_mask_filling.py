@@ -5,9 +5,8 @@ The vocabulary has 30 pieces and the model room for 12, [CLS] and [SEP] included
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny
-from mask_filling_cases import SPECIAL, TEXTS, WORDS, expected_answers
+from mask_filling_cases import TEXTS, VOCABULARY, expected_answers, filler
 
 from bert_tf.heads.masked_lm import mask_filling
 from bert_tf.text.tokenizer import Tokenizer
@@ -15,7 +14,7 @@ from bert_tf.text.tokenizer import Tokenizer
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer(SPECIAL + WORDS)
+    return Tokenizer(VOCABULARY)
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +25,7 @@ def live():
 
 @pytest.fixture(scope="module")
 def fill(live, tokenizer):
-    """The live signature: list of texts -> (pieces, scores) as NumPy arrays."""
-    function = mask_filling.fill_mask(live[0], tokenizer)["serving_default"]
-    return lambda texts: [value.numpy() for value in tf.nest.flatten(function(tf.constant(texts, tf.string)))]
+    return filler(live[0], tokenizer)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from mask_filling_cases import WORDS
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.examples import Example
@@ -19,15 +20,13 @@ from bert_tf.heads.span import answer_serving, original_alignment
 from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.answering import Answering
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.model import weights
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence, distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
-WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 WINDOWS = QuestionWindows(max_seq_length=12, doc_stride=3, max_query_length=2)
 CONFIG = TrainConfig(
     train_batch_size=4, eval_batch_size=4, learning_rate=0.01, num_train_steps=60, num_warmup_steps=0, max_eval_steps=99
@@ -60,8 +59,7 @@ def task_of(questions=QUESTIONS, *, word_alignment=False, **options):
 
 def model_of(task, strategy=None):
     with (strategy or distribute.create_strategy("one_device")).scope():
-        model = task.create_model(tiny.CONFIG)
-        weights.assign(model, tiny.random_weights(model))
+        model = tiny.randomized(task.create_model(tiny.CONFIG))
     return model
 
 
@@ -138,12 +136,6 @@ def test_training_learns_answers():
     after = evaluate()
     assert after["loss"] < 0.1 * before["loss"] and before["f1"] < 50
     assert (after["window_accuracy"], after["exact_match"], after["f1"]) == (1.0, 100.0, 100.0)
-
-
-@pytest.fixture(scope="module")
-def strategies():
-    """One device, and two."""
-    return [distribute.create_strategy("one_device"), distribute.create_strategy("mirrored", num_logical_devices=2)]
 
 
 @pytest.mark.slow

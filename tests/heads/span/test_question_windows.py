@@ -4,6 +4,7 @@ import numpy as np
 import oracle_squad
 import pytest
 import tensorflow as tf
+import tiny
 
 from bert_tf.data.questions import Question
 from bert_tf.errors import UserError
@@ -12,7 +13,7 @@ from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.text.tokenizer import Tokenizer
 
 LETTERS = [chr(code) for code in range(97, 123)]
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{c}" for c in LETTERS), "é"])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), "é"])
 
 
 def eagerly(function, *arguments):

@@ -5,13 +5,14 @@ import numpy as np
 import oracle_squad
 import pytest
 import tensorflow as tf
+import tiny
 
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import GraphSearch
 from bert_tf.text.tokenizer import Tokenizer
 
 LETTERS = "abcdefg"
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *LETTERS])
 WINDOWS = QuestionWindows(14, 4, 3)
 
 

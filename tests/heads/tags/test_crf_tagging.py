@@ -12,7 +12,7 @@ from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.data import tag_schemes
 from bert_tf.data.tag_schemes import TagSet
-from bert_tf.model import crf, functional_bert, heads, weights
+from bert_tf.model import crf, functional_bert, weights
 from bert_tf.recipes.finetuning import starting_point
 from bert_tf.training import distribute, learning_rates
 from bert_tf.training.evaluator import Evaluator
@@ -96,13 +96,13 @@ def test_sentences_are_decoded_whole_and_as_the_scheme_writes(task, evaluated):
 
 
 @pytest.mark.slow
-def test_replicas_learn_what_one_device_does(task, monkeypatch):
-    monkeypatch.setattr(heads, "HEAD_DROPOUT", 0.0)  # of which every replica draws its own
+def test_replicas_learn_what_one_device_does(task):
     taught = []
     for kind, devices in (("one_device", 1), ("mirrored", 2)):
         scope = distribute.create_strategy(kind, num_logical_devices=devices)
         with scope.scope():
             model = model_of(task, scope)
+            model.dropout.rate = 0.0  # of which every replica draws its own
             step = TrainStep(task, model, CONFIG, scope)
         for batch in task.train_batches(4, 3).take(1):
             step.step(batch)

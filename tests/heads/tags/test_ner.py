@@ -1,9 +1,9 @@
 """ner/table and ner/conll2003 as their user meets them: a run from scratch, predictions, the command, mistakes."""
 
 import json
-import pathlib
 
 import pytest
+import tiny
 import warm
 
 from bert_tf.cli import main
@@ -12,7 +12,6 @@ from bert_tf.tasks import catalog
 from bert_tf.tasks.task_options import TagOptions
 from bert_tf.text.tokenizer import Tokenizer
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 TINY = {
     "task_name": "ner/table", "model_size": "tiny", "dropout_prob": 0.0, "vocab_size": 60, "max_seq_length": 16,
     "train_batch_size": 4, "num_train_epochs": 3, "learning_rate": 0.002, "precision": "float32",
@@ -99,7 +98,7 @@ def options(folder, **changes):
 
 
 def made(name, folder, **changes):
-    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+    tokenizer = Tokenizer([*tiny.SPECIAL, "a"])
     return catalog.get(name)(options(folder, **changes), lambda texts: tokenizer)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from bert_tf.errors import UserError
 from bert_tf.heads.base.text_head import Windows
@@ -12,7 +13,7 @@ from bert_tf.heads.vectors.feature_windows import rows_and_tokens, split_pairs
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmnopqrstuvwxy"
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *LETTERS])
 STATES = [tf.fill([1, 2, 3], float(10**number)) for number in range(5)]  # embeddings and four layers
 
 
@@ -196,7 +197,7 @@ NAMES = ("ids", "segments", "starts", "ends")
 
 
 def test_offsets_within_a_word_are_characters_of_the_text():
-    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c", "##é", "e"])
+    tokenizer = Tokenizer([*tiny.SPECIAL, "a", "##b", "c", "##é", "e"])
     _, tokens = rows_and_tokens(
         tokenizer, tf.constant(["Éab x"]), tf.constant(["cab"]), tf.constant([True]), max_seq_length=12, stride=0
     )

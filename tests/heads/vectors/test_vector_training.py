@@ -132,8 +132,7 @@ def step_of(ours, config, *, replicas=1, parts=1, size=8, **options):
     strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
     settings = dataclasses.replace(CONFIG, train_batch_size=size, num_accumulation_steps=parts, **options)
     with strategy.scope():
-        model = ours.create_model(config)
-        weights.assign(model, tiny.random_weights(model))
+        model = tiny.randomized(ours.create_model(config))
         return TrainStep(ours, model, settings, strategy), model
 
 

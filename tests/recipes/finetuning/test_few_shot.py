@@ -15,7 +15,6 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.regression import Regression
-from bert_tf.model import weights
 from bert_tf.model.base_encoder import Pass
 from bert_tf.recipes.finetuning import few_shot
 from bert_tf.tasks.task import FineTuningTask
@@ -29,8 +28,7 @@ def trained():
     """The vectors of ROWS before and after training."""
     head = Classes(["0", "1"])
     task = FineTuningTask("few_shot", {"train": lambda: ROWS}, head.configured(max_seq_length=8), tiny.Words(WORDS))
-    model = task.create_model(dataclasses.replace(ONE_LAYER, vocab_size=5 + len(WORDS)))
-    weights.assign(model, tiny.random_weights(model))
+    model = tiny.randomized(task.create_model(dataclasses.replace(ONE_LAYER, vocab_size=5 + len(WORDS))))
     batch = task.head.training.inputs(task.tokenizer, np.array([row.texts for row in ROWS]))
     before = model.vectors(batch, Pass()).numpy()
     config = dataclasses.replace(CONFIG, train_batch_size=6, num_train_steps=8, learning_rate=0.02)

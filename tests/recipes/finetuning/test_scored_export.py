@@ -27,7 +27,7 @@ from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 
 WORDS = "the fox dog ran sat on a mat and cat red big".split()
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+TOKENIZER = Tokenizer([*tiny.SPECIAL, *WORDS])
 CONFIG = TrainConfig(train_batch_size=4, eval_batch_size=4, num_train_steps=1, num_warmup_steps=0, max_eval_steps=99)
 MEAN = SentenceVectors("mean", True)
 TEXT_HEADS = {  # head, texts of an example, labels
@@ -49,7 +49,7 @@ def text_task(kind):
     return FineTuningTask(kind, {"dev": lambda: rows}, head.configured(max_seq_length=12, texts=count), TOKENIZER)
 
 
-def question_task(tmp_path):
+def question_task():
     context = "the fox sat on a red mat and the big dog ran on the mat"
     answers = [("red mat", 17), ("dog", 36), None, ("fox", 4)]
     questions = [

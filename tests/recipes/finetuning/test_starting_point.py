@@ -18,7 +18,6 @@ from bert_tf.model import heads, weights
 from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import results, starting_point
 from bert_tf.recipes.finetuning.planning import RunPlan, Setup
-from bert_tf.runtime import machine
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
@@ -249,9 +248,9 @@ def test_head_of_another_task_is_refused_without_training(start, message):
     assert starting_point.match_head(options(), start, YES_NO) is start
 
 
-def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
-    monkeypatch.setattr(machine, "has_accelerator", lambda: False)
-    monkeypatch.setattr(machine, "memory", lambda: (2**34, 2**34))
+def test_memory_estimate_counts_choices_and_frozen_layers(with_gpus, with_memory):
+    with_gpus()
+    with_memory(2**34)
     start = Checkpoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
 
@@ -267,8 +266,7 @@ def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
         check(options(num_frozen_layers=13), 4)
 
 
-def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(results.log, "propagate", True)
+def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog):
     folder = RunFolder(str(tmp_path))
     folder.open(name="tiny", flags={}, decisive={})
     results.warn_of_collapse(None, folder, "")

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+import tiny
 import warm
 from script_runs import TINY
 
@@ -119,8 +120,7 @@ def test_folder_holds_one_run_or_a_sweep(tmp_path):
     sweep.begin(folder, RUNS)
     with pytest.raises(UserError, match="has several runs: choose another output_dir"):
         sweep.check_free(folder, several=False)
-    (tmp_path / "one" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "one" / "checkpoints" / "ckpt-3.index").touch()
+    tiny.touch_checkpoint(tmp_path / "one", 3)
     with pytest.raises(UserError, match="has a single run: choose another output_dir"):
         sweep.check_free(RunFolder(str(tmp_path / "one")), several=True)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from mask_filling_cases import WORDS
 
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.pretraining import records
@@ -18,8 +19,7 @@ from bert_tf.tasks.pretraining import held_out
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
 
-WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+PIECES = [*tiny.SPECIAL, *WORDS]
 SLOTS = 24
 MASKING = MaskingConfig(max_predictions_per_seq=4)
 
