@@ -77,7 +77,7 @@ def lines_of(run):
 
 @pytest.mark.parametrize("changes, expected", [({}, 90), ({"warmup_proportion": 0.5}, 700)])
 def test_a_run_that_goes_on_for_longer_keeps_its_warm_up(tmp_path, changes, expected):
-    recorded = {"num_train_steps": 900, "num_warmup_steps": 90, "warmup_proportion": 0.01}
+    recorded = {"num_train_steps": 900, "num_warmup_steps": 90, "warmup_proportion": 0.1}
     (tmp_path / "run.json").write_text(json.dumps({"flags": recorded}))
     tiny.touch_checkpoint(tmp_path, 65)
     seen = []
