@@ -29,5 +29,9 @@ def report_texts(rows: Iterable[Row], *, name: str, file: str | None, output: st
             now = time.monotonic()
             if now - last > SECONDS_BETWEEN_REPORTS:
                 last = now
-                report(done, f"{done / (now - start):,.0f} texts/s")
-        report(done, f"{done / (time.monotonic() - start):,.0f} texts/s", total=done)
+                report(done, _speed(done, now - start))
+        report(done, _speed(done, time.monotonic() - start), total=done)
+
+
+def _speed(done: int, seconds: float) -> str:
+    return f"{done / max(seconds, 1e-9):,.0f} texts/s"  # clocks of some systems stand still for milliseconds
