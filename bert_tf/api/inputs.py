@@ -34,7 +34,7 @@ class Inputs:
 
     @functools.cached_property
     def takes_any_number(self) -> bool:
-        """Returns whether neither run nor export says how many texts an example has: the caller's number counts."""
+        """Returns whether the number of texts per example is up to the caller, because neither run nor export records it."""
         return not self._is_recorded and (heads.text_counts(self._head_kind) == (1, 2) or self._is_of_choices)
 
     @property

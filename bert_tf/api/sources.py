@@ -1,4 +1,4 @@
-"""What a loaded model answers with: a Keras model, or an engine's model in an export."""
+"""Sources of the answers of a loaded model: a Keras model, or an engine's model in an export."""
 
 import copy
 import dataclasses
@@ -37,7 +37,7 @@ class Source(Protocol):
         name: the class of the Keras model, or the kind of the head.
         head_kind: the kind of its head; None if it cannot make predictions for a text.
         why_headless: the reason for that, as part of a sentence.
-        is_recorded: whether it records the number of texts per example, as a run or an export does.
+        is_recorded: whether it is a run or an export, which record the number of texts per example.
     """
 
     path: str
@@ -68,7 +68,7 @@ class Source(Protocol):
         """Its tokenizer for pipelines."""
 
     def check_process(self) -> None:
-        """Raises UserError in a process in which it cannot compute."""
+        """Raises UserError if it cannot compute in this process."""
 
     def predictor(self, texts: int | None) -> TextFunction:
         """The predictor of its head, with its current weights; texts: the number per example, None if unspecified."""

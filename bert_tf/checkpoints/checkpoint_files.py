@@ -114,7 +114,7 @@ def read_tokenizer_files(folder: str) -> dict[str, Any]:
 
 
 def max_length_in(values: Mapping[str, Any]) -> int | None:
-    """The tokens after which texts and pairs are truncated, from tokenizer_config.json; None without such a limit."""
+    """The maximum number of tokens of a text or a pair, from tokenizer_config.json; None without such a limit."""
     length = values.get(MAX_LENGTH)
     if isinstance(length, bool) or not isinstance(length, int | float):
         return None

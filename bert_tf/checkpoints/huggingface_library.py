@@ -55,7 +55,7 @@ def of_kind(folder: TokenizerFolder, vocabulary: list[str], library: Any, found:
 
 
 def _tokens(folder: TokenizerFolder, library: Any, names: tuple[str, ...]) -> list[str]:
-    """The tokens in the order of their ids, as lines of a vocab.txt; UserError for ids that are no such order."""
+    """The tokens in the order of their ids, as lines of a vocab.txt; UserError for ids with gaps or repetitions."""
     ids = library.get_vocab(with_added_tokens=True)
     if len(set(ids.values())) < len(ids):
         raise UserError(f"{folder.file} has two tokens with the same id: fetch the file again.")

@@ -111,14 +111,14 @@ def with_added_tokens(
     if spaced and folder.lower_cases_first:
         raise UserError(
             f"{folder.path} lower-cases texts by its sentence_bert_config.json and adds the token {spaced[0]!r}, which "
-            "has white space around it: that is supported only without lower-casing."
+            "has white space around it: this is supported only without lower-casing."
         )
     if kind != LIBRARY and (spaced or huggingface_rules.adds_space(folder, kind)):
         library = _library_of(vocabulary, lower_case, adds_space=huggingface_rules.adds_space(folder, kind))
         vocabulary = huggingface_library.of_kind(folder, vocabulary, library, found)
     if kind_of(vocabulary) != LIBRARY:
         return huggingface_added_tokens.extend(folder, vocabulary, found), tuple(found)
-    known = set(vocabulary)  # which lacks names that are no lines of a vocab.txt; the library recognizes them itself
+    known = set(vocabulary)  # without names that cannot be lines of a vocab.txt; the library recognizes those
     return vocabulary, tuple(name for name in found if name in known)
 
 
@@ -195,7 +195,7 @@ def write(folder: str, checkpoint: Checkpoint) -> None:
 
 
 def _written_for_class(folder: str, tokens: SubwordVocabulary, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Writes the files that a class has beside tokenizer.json; returns entries of tokenizer_config.json that name it.
+    """Writes the files of a class other than tokenizer.json; returns entries of tokenizer_config.json that name it.
 
     Kinds without a class, or with one that would change the normalization in transformers 5, have every step in
     tokenizer.json.
@@ -217,7 +217,7 @@ def _written_for_class(folder: str, tokens: SubwordVocabulary, checkpoint: Check
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Any:
-    """The tokenizer of a checkpoint with a vocabulary, as an object of `tokenizers`."""
+    """The `tokenizers.Tokenizer` of a checkpoint with a vocabulary."""
     added = huggingface_added_tokens.to_theirs(checkpoint)
     return _library_of(checkpoint.vocabulary or [], checkpoint.lower_case, added)
 

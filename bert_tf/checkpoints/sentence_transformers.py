@@ -67,7 +67,7 @@ HARMLESS_ARGUMENTS = (
 
 
 class SentenceFolder:
-    """The files of sentence-transformers in a folder, if it has them: each is read once. path: the folder."""
+    """The sentence-transformers files in a folder, if it has them; each is read once. path: the folder."""
 
     def __init__(self, path: files.StrPath) -> None:
         self.path = os.fspath(path)

@@ -1,4 +1,4 @@
-"""Rows of tokens to numbers: what a live model, a SavedModel and an engine's model have in common.
+"""Rows of tokens to numbers: the base class of live models, SavedModels and models of engines.
 
 R texts, a row of tokens each; P rows of W positions in a call, which may contain several of them.
 """
@@ -68,7 +68,7 @@ class Network(abc.ABC):
 
 
 def inputs_of(rows: Sequence[Row], settings: Mapping[str, Any], call: Placement | None = None) -> Arrays:
-    """The inputs of a network for a call, by default with each of the rows by itself.
+    """The inputs of a network for a call, by default with one text per row.
 
     They are int32 "token_ids", "segment_ids" [R, W], "lengths" [R], and any other inputs of the network: the tables of
     a `RowAssignment`, and "masked_lm_positions". Unused slots of static shapes have the length 0.

@@ -96,7 +96,7 @@ def packing_mask(
 def _mask(
     hidden: tf.Tensor, width: tf.Tensor | int, text_mask: tf.Tensor | None, is_causal: bool, dtype: str
 ) -> tf.Tensor:
-    """The mask of hidden keys (last axis), bool [B, 1, 1 or T, T], with those of `text_mask` and later ones."""
+    """The mask of hidden keys (last axis), bool [B, 1, 1 or T, T], including `text_mask` and later keys."""
     if text_mask is not None:
         hidden |= text_mask[:, None, None, :] == 0
     if is_causal:

@@ -24,7 +24,7 @@ from bert_tf.runtime.lazy import tf
 POSITION_INPUTS = ("token_ids", "segment_ids", "text_mask", "positions")  # the last two are optional
 TABLES = ("row_sources", "row_targets")  # input entries: the sources and targets of a RowAssignment
 FITS = "row_fits"  # batch entry: whether its texts fit into the rows of its tables
-ATTENTION_WIDTH = 1000  # row width at which attention takes about as long as everything else
+ATTENTION_WIDTH = 1000  # attention takes about as long as everything else in rows of this width
 # Widths to try, as multiples of the longest text. On GLUE tasks the best of them is 95% to 98% full; batches padded to
 # their longest text are 33% to 67% full.
 MULTIPLES = (1.0, 1.04, 1.1, 1.2, 1.35, 1.6, 2.0)

@@ -188,7 +188,7 @@ def check_free(folder: StrPath) -> None:
 
 
 def check_place(path: StrPath) -> None:
-    """Raises UserError unless a path can be that of a file, in an existing folder."""
+    """Raises UserError unless a file can be at this path, in an existing folder."""
     if files.is_folder(path) or not files.has_folder(path):
         raise UserError(f"{path} cannot be written: pass a file in an existing folder.")
 

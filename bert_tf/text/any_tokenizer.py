@@ -1,4 +1,4 @@
-"""What tokenizers in the graph and on the host share: the vocabulary, its special tokens and word marks.
+"""The common part of tokenizers in the graph and on the host: the vocabulary, its special tokens and word marks.
 
 V tokens. Free of TensorFlow.
 """

@@ -43,7 +43,7 @@ class TokenizerKind:
         pre_tokenizers: the supported ones.
         of_class: additional ones if a class is named, because it rebuilds its steps; None: any.
         has_segments: whether sequences from the classes have a separate segment for the second text of a pair.
-        one_segment: those of the classes that nevertheless pass no segments to a model.
+        one_segment: classes that nevertheless pass no segments to a model.
         differs: whether the classes pass segments to a model in transformers 4 and none in transformers 5.
         ends_in_cls: whether sequences in transformers end in the `cls` token, which has its own segment.
         extra: additional special tokens if no file names any.

@@ -38,7 +38,7 @@ def run(plan: Plan, jobs: int = 1) -> None:
         if task.name not in ablation_plan.COMMANDS:
             catalog.full_name(task.name)  # an unknown one is an error now, not after hours of pre-training
     for folder in (os.path.join(plan.folder, name) for name in commands):
-        if files.exists(folder):  # a run may go on after its `ablate` process was killed
+        if files.exists(folder):  # a run may continue after its `ablate` process was killed
             with folder_lock.locked(folder, f"Waiting for another process that is using {folder}"):
                 pass
     waiting = [name for name, command in commands.items() if not is_finished(plan.folder, name, command)]

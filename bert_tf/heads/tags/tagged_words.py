@@ -1,4 +1,4 @@
-"""Answers of a tagger for sentences split into words: an Example is a sentence, and its texts are the words."""
+"""Answers of a tagger for sentences split into words. An Example has a word in each of its texts."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -29,7 +29,7 @@ ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
 
 
 class Setup(NamedTuple):
-    """What a run starts from: checkpoint, task with its tokenizer, devices, and the teacher if any.
+    """The starting point of a run: checkpoint, task with its tokenizer, devices, and the teacher if any.
 
     data: {"splits": a summary of each, "notes": warnings from reading them}, for the report.
     """
@@ -43,7 +43,7 @@ class Setup(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """The plan of a run. What follows from flags and data is decided when first asked for.
+    """The plan of a run. Values that follow from flags and data are decided when first asked for.
 
     Attributes:
         name: its folder in output_dir; "" for a run in output_dir itself.
@@ -117,7 +117,7 @@ class Plan:
 
     @property
     def compared(self) -> dict[str, FineTuningFlags]:
-        """{name: flags} of the runs that are compared."""
+        """{name: flags} of the compared runs."""
         return {each.name: each.options for each in self.runs if each.is_compared}
 
     def lines(self) -> dict[str, str]:
@@ -290,7 +290,7 @@ def when_begun(run: RunPlan, folder: RunFolder) -> RunPlan:
 def _read_data(
     options: FineTuningFlags, start: Checkpoint, folder: RunFolder, *, several: bool = False
 ) -> tuple[Checkpoint, FineTuningTask, dict[str, list[str]]]:
-    """The task named by the flags, with its data, a summary of which is printed; see `Setup`.
+    """The task named by the flags, with its data; prints a summary of it. See `Setup`.
 
     Also returns the checkpoint with the size of the vocabulary, which may be learned from the data.
     """
