@@ -62,9 +62,8 @@ def read(path: str) -> Checkpoint:
 def _description(assets: Mapping[str, bytes], path: str, model: BertModel) -> dict[str, Any]:
     """Vocabulary, labels and so on from the file; without them, the vocabulary in its folder."""
     if not assets:  # other files in the folder may describe a different model
-        folder = os.path.dirname(path)
-        tokens, lower_case = read_tokenizer_files(folder)
-        return {"vocabulary": tokens, "lower_case": lower_case, "kind": model.kind or None}
+        found = read_tokenizer_files(os.path.dirname(path))
+        return {"vocabulary": found["vocabulary"], "lower_case": found["lower_case"], "kind": model.kind or None}
     with tempfile.TemporaryDirectory() as folder:
         files.write_folder(folder, assets)
         found = native.read_description(folder, model.config)
