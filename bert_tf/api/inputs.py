@@ -34,7 +34,7 @@ class Inputs:
 
     @functools.cached_property
     def takes_any_number(self) -> bool:
-        """Returns whether the caller determines the number of texts per example, because no run or export records it."""
+        """Returns whether the caller decides how many texts an example has, because nothing records it."""
         return not self._is_recorded and (heads.text_counts(self._head_kind) == (1, 2) or self._is_of_choices)
 
     @property
