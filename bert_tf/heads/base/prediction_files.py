@@ -7,7 +7,7 @@ import csv
 import dataclasses
 import io
 import itertools
-import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ import numpy as np
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answering import Answered
-from bert_tf.runtime import files
+from bert_tf.runtime import files, json_files
 from bert_tf.runtime.atomic_files import atomic_write, write_lines
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
     sheet = book.create_sheet("predictions")
     with contextlib.closing(sheet):
         for number, values in enumerate(_table(rows)):
-            values = [x.value if isinstance(x, table_files.NumberText) else x for x in values]
-            cells = [float(x) if isinstance(x, float) else _without_formula(x) for x in values]
+            cells = list(map(_excel_cell, values))
             texts = [x for x in cells if isinstance(x, str)]
             if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
                 raise UserError(
@@ -128,6 +127,14 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
                 )
             sheet.append(cells)
     book.save(path)
+
+
+def _excel_cell(value: Any) -> Any:
+    """A value of `_table` for a workbook: no formula; a text for infinity, which would be written as an empty cell."""
+    value = value.value if isinstance(value, table_files.NumberText) else value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    return _without_formula(value)
 
 
 def _write_parquet(path: str, rows: Iterable[Answered]) -> None:
@@ -153,7 +160,7 @@ def _cell(value: Any) -> Any:
     """A cell value: numbers, text and None, which is an empty cell, unchanged; lists and objects as JSON."""
     if value is None or isinstance(value, str | int | float):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return json_files.dumps(value, ensure_ascii=False)
 
 
 def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
@@ -163,7 +170,7 @@ def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
 
 def json_line(values: Mapping[str, Any]) -> str:
     """A line of JSON."""
-    return json.dumps(values, ensure_ascii=False) + "\n"
+    return json_files.dumps(values, ensure_ascii=False) + "\n"
 
 
 def _tsv_lines(rows: Iterable[Answered]) -> Iterator[str]:

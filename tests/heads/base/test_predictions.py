@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -120,10 +121,26 @@ def test_column_that_the_first_row_lacks_is_refused_and_nothing_is_written(tmp_p
 @pytest.mark.parametrize("extension", [".csv", ".tsv", ".xlsx", ".parquet"])
 def test_lists_are_json_in_every_table_and_null_is_an_empty_cell(tmp_path, extension):
     path = str(tmp_path / f"a{extension}")
-    predictions.write_rows(path, rows_of_table({"a": ["é", None, True], "b": {"c": 1.5}, "d": None, "e": ""}))
+    predictions.write_rows(path, rows_of_table({"a": ["é", None, True], "b": {"c": math.inf}, "d": None, "e": ""}))
     ((_, row),) = tables.read(path)
     empty = None if extension == ".parquet" else ""
-    assert row == {"a": '["é", null, true]', "b": '{"c": 1.5}', "d": empty, "e": "", "label": "good"}
+    assert row == {"a": '["é", null, true]', "b": '{"c": "Infinity"}', "d": empty, "e": "", "label": "good"}
+
+
+@pytest.mark.parametrize("extension", [".csv", ".tsv", ".xlsx"])
+def test_infinity_is_a_word_in_tables(tmp_path, extension):
+    path = str(tmp_path / f"a{extension}")
+    predictions.write_rows(path, rows_of_table({"a": math.inf, "b": -math.inf}))
+    ((_, row),) = tables.read(path)
+    assert (row["a"], row["b"]) == ("inf", "-inf")
+
+
+def test_number_that_json_lacks_is_a_text_in_json_lines(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"n": 1e400, "m": [-1e400, 1.5], "text": "a"}\n')
+    ((_, table),) = tables.read(str(tmp_path / "a.jsonl"))
+    predictions.write_rows(str(tmp_path / "b.jsonl"), rows_of_table(table))
+    line = (tmp_path / "b.jsonl").read_text()
+    assert line.startswith('{"n": "Infinity", "m": ["-Infinity", 1.5], "text": "a", "label": "good"')
 
 
 @pytest.mark.parametrize("extension", [".csv", ".xlsx"])
