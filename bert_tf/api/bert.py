@@ -555,7 +555,7 @@ class Bert:
         Raises:
             UserError: the model is not a tagger.
         """
-        self._expect("entities")
+        self._expect("entities", asked="tags")
         words = self._inputs.words(words, self._inputs.names)
         rows = [each.words or [] for each in self._tagged_sentences(words, batch_size)]
         return rows[0] if is_words(words) else rows
@@ -723,7 +723,6 @@ class Bert:
             raise UserError(f"{self.path} does not support {asked or method}: use {own}.")
 
     def _tagged_sentences(self, sentences: Any, batch_size: int) -> list[Entities]:
-        self._expect("entities")
         join_words(sentences)  # raises for anything else
         examples = [
             Example(str(number), tuple(words), None, f"sentence {number}")

@@ -1,6 +1,7 @@
 """Results as pandas DataFrames: `as_frame=True`."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,10 @@ def of_vectors(vectors: "np.ndarray", index: Any) -> "pd.DataFrame":
 
 def of_lists(results: Sequence[Iterable[Any]], index: Any, kind: type) -> "pd.DataFrame":
     """A row for each result of each text, with the text's index in a Series or DataFrame, or its number."""
-    numbers = range(len(results)) if index is None else index
-    pairs = [(number, each) for number, found in zip(numbers, results, strict=True) for each in found]
-    frame = of_records([each for _, each in pairs], None, kind)
-    frame.index = pandas.Index([number for number, _ in pairs], name=getattr(index, "name", None))
-    return frame
+    lists = [list(found) for found in results]
+    numbers = pandas.RangeIndex(len(lists)) if index is None else index
+    repeated = numbers.repeat(np.array([len(found) for found in lists], np.int64))
+    return of_records(list(itertools.chain.from_iterable(lists)), repeated, kind)
 
 
 def of_records(results: Sequence[Any], index: Any, kind: type) -> "pd.DataFrame":

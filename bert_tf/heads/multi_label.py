@@ -186,11 +186,10 @@ class MultiLabel(LabelHead):
         return {"per_class": [{**row, "threshold": x} for row, x in zip(rows, thresholds, strict=True)]}
 
     def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        names = tf.where(predictions["probabilities"] > self.thresholds, tf.constant(self.labels), "")  # [B, C]
-        joined = tf.strings.reduce_join(names, -1, separator=self.separator)
-        repeated = tf.strings.regex_replace(joined, f"({_escaped(self.separator)})+", self.separator)
-        ends = f"^{_escaped(self.separator)}|{_escaped(self.separator)}$"
-        return {"label": tf.strings.regex_replace(repeated, ends, "")}
+        applies = predictions["probabilities"] > self.thresholds  # [B, C]
+        is_first = tf.equal(tf.cumsum(tf.cast(applies, tf.int32), -1, exclusive=True), 0)
+        parts = tf.where(is_first, self.labels, [self.separator + label for label in self.labels])
+        return {"label": tf.strings.reduce_join(tf.where(applies, parts, ""), -1)}
 
     def shares(self, logits: np.ndarray) -> np.ndarray:
         return confidence.sigmoid(logits / self.temperature)
@@ -293,10 +292,6 @@ def parse_threshold(text: str) -> float | None:
     if not 0 < threshold < 1:
         raise UserError(f"label_threshold is {text}; expected a number between 0 and 1, or best.")
     return threshold
-
-
-def _escaped(text: str) -> str:
-    return "".join(rf"\x{{{ord(character):x}}}" for character in text)
 
 
 HEAD = MultiLabel

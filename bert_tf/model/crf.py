@@ -82,9 +82,9 @@ def marginals(emissions: tf.Tensor, lengths: tf.Tensor, potentials: tf.Tensor) -
     """The probability of each label of each word, by forward-backward, float32 [B, W, C]."""
     size = emissions.shape[-1]
     transitions, start, end = potentials[:size], potentials[size], potentials[size + 1]
-    forward = _forward(emissions, lengths, transitions, start)
+    forward = _forward(emissions, lengths, transitions, start, is_shifted=True)
     backwards = tf.reverse_sequence(emissions, lengths, 1)
-    backward = _forward(backwards, lengths, tf.transpose(transitions), end)
+    backward = _forward(backwards, lengths, tf.transpose(transitions), end, is_shifted=True)
     return tf.nn.softmax(forward + tf.reverse_sequence(backward, lengths, 1) - emissions)
 
 
@@ -97,7 +97,7 @@ def viterbi(emissions: tf.Tensor, lengths: tf.Tensor, potentials: tf.Tensor) -> 
     def step(before: tuple[tf.Tensor, tf.Tensor], word: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         emission, is_first, goes_on = word
         scores = before[0][:, :, None] + transitions  # [B, C, C]
-        best = tf.where(is_first, start, tf.reduce_max(scores, 1)) + emission
+        best = _shifted(tf.where(is_first, start, tf.reduce_max(scores, 1)) + emission)
         keeps = goes_on[:, None] & ~is_first
         return (tf.where(is_first | keeps, best, before[0]), tf.where(keeps, tf.argmax(scores, 1, tf.int32), stays))
 
@@ -119,16 +119,25 @@ def _words(emissions: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
     return tf.transpose(emissions, [1, 0, 2]), tf.equal(tf.range(count), 0), tf.transpose(is_word)
 
 
-def _forward(emissions: tf.Tensor, lengths: tf.Tensor, transitions: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+def _shifted(scores: tf.Tensor) -> tf.Tensor:
+    """The scores [B, C] less the largest of each row: sums over thousands of words would exceed float32's precision."""
+    return scores - tf.reduce_max(scores, 1, keepdims=True)
+
+
+def _forward(
+    emissions: tf.Tensor, lengths: tf.Tensor, transitions: tf.Tensor, start: tf.Tensor, *, is_shifted: bool = False
+) -> tf.Tensor:
     """Log of the sum over all label sequences up to a word that end with each label, float32 [B, W, C].
 
-    After the end of a sequence it keeps the value of its last word.
+    After the end of a sequence it keeps the value of its last word. is_shifted: whether the values of each word are
+    only known up to a constant, see `_shifted`.
     """
 
     def step(before: tf.Tensor, word: tuple[tf.Tensor, ...]) -> tf.Tensor:
         emission, is_first, goes_on = word
         summed = tf.reduce_logsumexp(before[:, :, None] + transitions, 1)  # [B, C]
         after = tf.where(is_first, tf.broadcast_to(start, tf.shape(summed)), summed) + emission
+        after = _shifted(after) if is_shifted else after
         return tf.where(is_first | goes_on[:, None], after, before)
 
     scores = tf.scan(step, _words(emissions, lengths), tf.zeros_like(emissions[:, 0]))

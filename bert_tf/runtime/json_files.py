@@ -1,8 +1,9 @@
-"""Reads JSON and UTF-8 JSON files, with or without a byte order mark; see `atomic_files.write_json` for writing."""
+"""JSON texts, and UTF-8 JSON files with or without a byte order mark; `atomic_files.write_json` writes files."""
 
 import base64
 import collections
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -78,6 +79,26 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = collections.Counter(name for name, _ in pairs)
         raise ValueError(f"it has several {max(counts, key=lambda name: counts[name])!r}")
     return names
+
+
+def dumps(value: Any, **options: Any) -> str:
+    """Returns the JSON text of a value; JSON has no NaN and infinity: they become "NaN", "Infinity" and "-Infinity".
+
+    Python reads infinity for 1e400. The texts are those of Protocol Buffers' JSON. options: of `json.dumps`.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, **options)
+
+
+def _finite(value: Any) -> Any:
+    """The value with texts for numbers that JSON lacks, also inside lists and objects."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(float(value))
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return {name: _finite(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _load(path: files.StrPath, has_lines: bool = False) -> Any:

@@ -236,6 +236,11 @@ def test_frames_have_the_index_of_the_texts(folder):
     entities, found = tagger.entities(texts, as_frame=True), tagger.entities(texts)
     assert list(entities.index) == [number for number, each in zip(texts.index, found, strict=True) for _ in each]
     assert list(entities["text"]) == [entity.text for each in found for entity in each]
+    levels = pandas.MultiIndex.from_tuples([("p", 1), ("q", 2)], names=["page", "line"])
+    of_levels = tagger.entities(pandas.Series(list(texts), index=levels), as_frame=True)
+    assert of_levels.index.names == ["page", "line"] and len(of_levels) == len(entities)
+    assert list(of_levels.index.get_level_values("line")) == [{7: 1, 9: 2}[number] for number in entities.index]
+    assert list(tagger.entities([], as_frame=True).columns) == list(entities.columns)
     vectors = classifier.embed(texts, as_frame=True)
     np.testing.assert_array_equal(vectors.loc[9], classifier.embed(texts)[1])
     answers = bert_tf.load(folder / "span").answer("a", texts, as_frame=True)
@@ -280,6 +285,8 @@ def test_words_that_are_split_give_what_their_text_gives(folder):
         ("pretrained", lambda model: model.predict("a"), r"does not support predict: use fill_mask\(text\)"),
         ("classes", lambda model: model.fill_mask("a"), r"does not support fill_mask: use predict\(texts\)"),
         ("tags", lambda model: model.answer("a", "b"), r"use entities\(text\)"),
+        ("classes", lambda model: model.entities("a"), r"does not support entities: use predict\(texts\)"),
+        ("classes", lambda model: model.tags(["a"]), r"does not support tags: use predict\(texts\)"),
         ("tags", lambda model: model.zero_shot("a", ["b"]), r"does not support zero_shot: use entities\(text\)"),
         ("classes", lambda model: model.predict(("a", "b", "c")), "3 texts were given .* takes 1 to 2"),
         ("classes", lambda model: model.predict(["a", ("b", "c")]), "Text 1 has 2 texts, the first has"),

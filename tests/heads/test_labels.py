@@ -1,5 +1,6 @@
 """Goals: labels to numbers and back, losses against NumPy, inputs eagerly and inside a dataset."""
 
+import itertools
 import types
 
 import keras
@@ -179,6 +180,15 @@ def test_losses_match_numpy():
     np.testing.assert_allclose(MultiLabel("abc").loss({"logits": tf.constant(logits)}, holds), expected, rtol=1e-6)
     actual = Regression().loss({"values": tf.constant([1.0, 4.0])}, tf.constant([3.0, 4.5]))
     np.testing.assert_allclose(actual, [4.0, 0.25])
+
+
+@pytest.mark.parametrize("separator", [",", ", ", "."])
+@pytest.mark.parametrize("labels", [[",a", "b,"], ["a", "b,,c"], ["x.", " y "], ["", "x"], ["a", ",", "", ",,"]])
+def test_names_of_several_labels_are_the_same_in_a_graph_whatever_their_characters(labels, separator):
+    applies = np.array(list(itertools.product([0, 1], repeat=len(labels))))
+    head = MultiLabel(labels, separator)
+    found = head.label_names(head.predictions({"logits": tf.constant(applies * 2.0 - 1, tf.float32)}))["label"].numpy()
+    assert [name.decode() for name in found] == head.names(applies)
 
 
 def test_outputs_are_probabilities_and_names():

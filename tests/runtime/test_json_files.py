@@ -1,9 +1,11 @@
 """JSON files: read if they can be, or required."""
 
+import json
+
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime.json_files import parse, read_json, require_json
+from bert_tf.runtime.json_files import dumps, parse, read_json, require_json
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 UNREADABLE = {
@@ -38,6 +40,13 @@ def test_unreadable_file_is_none_or_an_error(tmp_path, name, content):
 def test_surrogates_are_accepted_in_pairs_or_where_the_caller_drops_them():
     assert parse(r'"\ud83d\ude00 \\ud800"') == "\U0001f600 \\ud800"
     assert parse(r'"\ud800"', lone_surrogates=True) == "\ud800"
+
+
+def test_numbers_that_json_lacks_become_texts():
+    value = {"a": [1.5, float("nan"), (float("-inf"), True)], "b": {"c": float("inf")}, "d": "é"}
+    text = dumps(value, ensure_ascii=False)
+    assert text == '{"a": [1.5, "NaN", ["-Infinity", true]], "b": {"c": "Infinity"}, "d": "é"}'
+    assert dumps({"d": "é"}) == json.dumps({"d": "é"})
 
 
 def test_json_of_another_type_is_an_error(tmp_path):

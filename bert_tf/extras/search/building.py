@@ -6,7 +6,6 @@ An incomplete index is in INDEX.partial, together with its settings.
 import dataclasses
 import hashlib
 import itertools
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from bert_tf.extras.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, T
 from bert_tf.extras.search.stored_vectors import FLOATS as VECTORS
 from bert_tf.extras.search.stored_vectors import STORAGES, Float32
 from bert_tf.runtime import atomic_files, files, folder_lock
-from bert_tf.runtime.json_files import parse, read_json
+from bert_tf.runtime.json_files import dumps, parse, read_json
 from bert_tf.runtime.progress import progress
 
 log = logging.getLogger("bert_tf")
@@ -210,7 +209,7 @@ def _stacked(block: Sequence[tuple[Example, np.ndarray]]) -> np.ndarray:
 
 def _line(example: Example) -> str:
     other = {"other": dict(example.other)} if example.other else {}
-    return json.dumps({"id": example.id, "text": example.texts[0], **other}, default=str) + "\n"
+    return dumps({"id": example.id, "text": example.texts[0], **other}, default=str) + "\n"
 
 
 def _truncate(vectors: str, texts: str, row_bytes: int) -> int:

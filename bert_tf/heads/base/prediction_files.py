@@ -7,7 +7,7 @@ import csv
 import dataclasses
 import io
 import itertools
-import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ import numpy as np
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answering import Answered
-from bert_tf.runtime import files
+from bert_tf.runtime import files, json_files
 from bert_tf.runtime.atomic_files import atomic_write, write_lines
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
     sheet = book.create_sheet("predictions")
     with contextlib.closing(sheet):
         for number, values in enumerate(_table(rows)):
-            values = [x.value if isinstance(x, table_files.NumberText) else x for x in values]
-            cells = [float(_cell(x)) if isinstance(x, float) else _without_formula(_cell(x)) for x in values]
+            cells = list(map(_excel_cell, values))
             texts = [x for x in cells if isinstance(x, str)]
             if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
                 raise UserError(
@@ -130,17 +129,24 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
     book.save(path)
 
 
+def _excel_cell(value: Any) -> Any:
+    """A value of `_table` for a workbook: no formula; a text for infinity, which would be written as an empty cell."""
+    value = value.value if isinstance(value, table_files.NumberText) else value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    return _without_formula(value)
+
+
 def _write_parquet(path: str, rows: Iterable[Answered]) -> None:
     """Column types are inferred from the first rows; UserError for a later value of a different type."""
-    pyarrow, writer, rows = table_files.require("pyarrow"), None, iter(rows)
+    pyarrow, writer, table = table_files.require("pyarrow"), None, _table(rows)
+    names = next(table, [])
     try:
-        while block := [
-            {str(name): _cell(value) for name, value in row.columns().items()}
-            for row in itertools.islice(rows, PARQUET_ROWS)
-        ]:
+        while block := [dict(zip(names, cells, strict=True)) for cells in itertools.islice(table, PARQUET_ROWS)]:
             if writer is None:
                 schema = pyarrow.Table.from_pylist(block).schema
-                fields = [each.with_type("string") if pyarrow.types.is_null(each.type) else each for each in schema]
+                text = pyarrow.string()  # of a column without values
+                fields = [each.with_type(text) if pyarrow.types.is_null(each.type) else each for each in schema]
                 writer = pyarrow.parquet.ParquetWriter(path, pyarrow.schema(fields))
             writer.write_table(pyarrow.Table.from_pylist(block, writer.schema))
     except pyarrow.ArrowException as error:
@@ -151,8 +157,10 @@ def _write_parquet(path: str, rows: Iterable[Answered]) -> None:
 
 
 def _cell(value: Any) -> Any:
-    """A cell value: numbers and text unchanged, lists and objects as JSON."""
-    return value if value is None or isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+    """A cell value: numbers, text and None, which is an empty cell, unchanged; lists and objects as JSON."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return json_files.dumps(value, ensure_ascii=False)
 
 
 def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
@@ -162,16 +170,26 @@ def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
 
 def json_line(values: Mapping[str, Any]) -> str:
     """A line of JSON."""
-    return json.dumps(values, ensure_ascii=False) + "\n"
+    return json_files.dumps(values, ensure_ascii=False) + "\n"
 
 
-def _table(rows: Iterable[Answered]) -> Iterator[Iterable[Any]]:
-    """Yields the names of the columns, then the values of each row; all have the columns of the first."""
-    for number, row in enumerate(rows):
+def _table(rows: Iterable[Answered]) -> Iterator[list[Any]]:
+    """Yields the column names of the first row, then the cells of each row in their order, None for a missing column.
+
+    Raises UserError for a column that the first row lacks: it is streamed, so its names are written by then.
+    """
+    names: dict[str, None] = {}
+    for number, row in enumerate(rows, 1):
         columns = row.columns()
-        if not number:
-            yield columns
-        yield columns.values()
+        if number == 1:
+            names = dict.fromkeys(columns)
+            yield list(names)
+        if new := [name for name in columns if name not in names]:
+            raise UserError(
+                f"Row {number} of the predictions has the column {new[0]!r}, which row 1 lacks, and a table has the "
+                "columns of its first row: write .jsonl, or add the column to the first row."
+            )
+        yield [_cell(columns.get(name)) for name in names]
 
 
 def _csv_line(values: Iterable[Any]) -> str:
@@ -209,7 +227,8 @@ def write_submission(folder: str, name: str, rows: Iterable[Answered]) -> None:
 
 
 def _line(values: Iterable[Any]) -> str:
-    return "\t".join(" ".join(str(value).split("\t")).replace("\r", " ").replace("\n", " ") for value in values) + "\n"
+    texts = ("" if value is None else str(value) for value in values)
+    return "\t".join(text.replace("\t", " ").replace("\r", " ").replace("\n", " ") for text in texts) + "\n"
 
 
 LINES: dict[str, Callable[[Iterable[Answered]], Iterator[str]]] = {

@@ -26,19 +26,20 @@ def decode(tag_set: TagSet, logits: np.ndarray, potentials: np.ndarray | None = 
     legal = potentials + np.where(np.array(tag_set.legal_transitions()), 0, np.float32(ILLEGAL))
     size = logits.shape[-1]
     transitions, start, end = legal[:size], legal[size], legal[size + 1]
-    forward, best, back = [start + logits[0]], start + logits[0], []
-    for emission in logits[1:]:
+    both = np.stack([transitions, transitions.T])  # forwards and backwards
+    emissions = np.stack([logits, logits[::-1]], 1)  # [N, 2, C]
+    sums = [_shifted(np.stack([start, end]) + emissions[0])]
+    best, back = sums[0][0], []
+    for emission in emissions[1:]:
+        sums.append(_shifted(_log_sum(sums[-1][:, :, None] + both) + emission))
         scores = best[:, None] + transitions
         back.append(scores.argmax(0))
-        best = scores.max(0) + emission
-        forward.append(_log_sum(forward[-1][:, None] + transitions) + emission)
-    backward = [end]
-    for emission in logits[:0:-1]:
-        backward.append(_log_sum((transitions + (emission + backward[-1])[None, :]).T))
+        best = _shifted(scores.max(0) + emission[0])
     labels = [int((best + end).argmax())]
     for pointers in reversed(back):
         labels.append(int(pointers[labels[-1]]))
-    return np.array(labels[::-1]), _softmax(np.stack(forward) + np.stack(backward[::-1]))
+    forward, backward = np.stack(sums, 1)
+    return np.array(labels[::-1]), _softmax(forward + backward[::-1] - logits)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
@@ -46,6 +47,11 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return (shares / shares.sum(-1, keepdims=True)).astype(np.float32)
 
 
-def _log_sum(scores: np.ndarray) -> np.ndarray:  # [C, C] -> [C], over the first
-    largest = scores.max(0)
-    return largest + np.log(np.exp(scores - largest).sum(0))
+def _shifted(scores: np.ndarray) -> np.ndarray:
+    """The scores [..., C] less the largest: sums over thousands of words would exceed float32's precision."""
+    return scores - scores.max(-1, keepdims=True)
+
+
+def _log_sum(scores: np.ndarray) -> np.ndarray:  # [2, C, C] -> [2, C], over the first C
+    largest = scores.max(1)
+    return largest + np.log(np.exp(scores - largest[:, None]).sum(1))

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -86,6 +87,60 @@ def test_no_column_of_a_table_is_lost_in_its_predictions(tmp_path, extension):
     names = [name for name in table if name.startswith("label")]
     assert sorted(names) == sorted(["label", "label (file)", *(f"label (file {number})" for number in (2, 3, 4, 5))])
     assert (table["label (file)"], table["label (file 3)"], table["label"]) == ("gold", "mine", "good")
+
+
+def rows_of_table(*tables):
+    """Rows of predictions for rows of a JSONL file."""
+    return [Answered(id="0", texts={}, answer=Prediction(label="good"), row=table) for table in tables]
+
+
+@pytest.mark.parametrize("extension", [".csv", ".tsv", ".xlsx", ".parquet"])
+def test_values_are_under_the_name_of_their_column_and_a_missing_one_is_empty(tmp_path, extension):
+    path = str(tmp_path / f"a{extension}")
+    rows = rows_of_table({"text": "a", "x": 1, "note": None}, {"note": "n2", "text": "b", "x": 2}, {"text": "c"})
+    predictions.write_rows(path, rows)
+    empty = None if extension == ".parquet" else ""
+    expected = [("a", 1, empty), ("b", 2, "n2"), ("c", empty, empty)]
+    read = [row for _, row in tables.read(path)]
+    assert [list(row) for row in read] == [["text", "x", "note", "label"]] * 3
+    if extension != ".parquet":
+        expected = [tuple(map(str, values)) for values in expected]
+    assert [tuple(row.values()) for row in read] == [(*values, "good") for values in expected]
+
+
+@pytest.mark.parametrize("extension", [".csv", ".tsv", ".xlsx", ".parquet"])
+def test_column_that_the_first_row_lacks_is_refused_and_nothing_is_written(tmp_path, extension):
+    rows = rows_of_table({"text": "a"}, {"text": "b"}, {"text": "c", "y": 5})
+    with pytest.raises(UserError, match=r"Row 3 of the predictions has the column 'y', which row 1 lacks.*\.jsonl"):
+        predictions.write_rows(str(tmp_path / f"a{extension}"), rows)
+    assert not list(tmp_path.iterdir())
+    predictions.write_rows(str(tmp_path / "a.jsonl"), rows)
+    assert [row.get("y") for _, row in tables.read(str(tmp_path / "a.jsonl"))] == [None, None, 5]
+
+
+@pytest.mark.parametrize("extension", [".csv", ".tsv", ".xlsx", ".parquet"])
+def test_lists_are_json_in_every_table_and_null_is_an_empty_cell(tmp_path, extension):
+    path = str(tmp_path / f"a{extension}")
+    predictions.write_rows(path, rows_of_table({"a": ["é", None, True], "b": {"c": math.inf}, "d": None, "e": ""}))
+    ((_, row),) = tables.read(path)
+    empty = None if extension == ".parquet" else ""
+    assert row == {"a": '["é", null, true]', "b": '{"c": "Infinity"}', "d": empty, "e": "", "label": "good"}
+
+
+@pytest.mark.parametrize("extension", [".csv", ".tsv", ".xlsx"])
+def test_infinity_is_a_word_in_tables(tmp_path, extension):
+    path = str(tmp_path / f"a{extension}")
+    predictions.write_rows(path, rows_of_table({"a": math.inf, "b": -math.inf}))
+    ((_, row),) = tables.read(path)
+    assert (row["a"], row["b"]) == ("inf", "-inf")
+
+
+def test_number_that_json_lacks_is_a_text_in_json_lines(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"n": 1e400, "m": [-1e400, 1.5], "text": "a"}\n')
+    ((_, table),) = tables.read(str(tmp_path / "a.jsonl"))
+    predictions.write_rows(str(tmp_path / "b.jsonl"), rows_of_table(table))
+    line = (tmp_path / "b.jsonl").read_text()
+    assert line.startswith('{"n": "Infinity", "m": ["-Infinity", 1.5], "text": "a", "label": "good"')
 
 
 @pytest.mark.parametrize("extension", [".csv", ".xlsx"])

@@ -1,10 +1,11 @@
-"""Entities of long texts: memory does not grow with the square of the text."""
+"""Long texts: memory does not grow with the square of the text, and sums over their words stay precise."""
 
 import memory
 import numpy as np
 import tensorflow as tf
 from tagging_cases import TAG_SET
 
+from bert_tf.heads.tags import decoding, graph_decoding
 from bert_tf.heads.tags.tag_serving import _entities
 
 TEXT, WORD = "é new yörk 科 ", 3  # words of a repetition without the ideograph
@@ -27,3 +28,17 @@ def test_memory_of_many_entities_is_not_that_of_as_many_texts():
     assert memory.growth(find) < 100  # copies of the text would take 1,200 MB
     assert answers[0]["texts"].numpy()[0, -3:].tolist() == [word.encode() for word in ("é", "new", "yörk")]
     assert answers[0]["counts"].numpy().tolist() == [times * WORD]
+
+
+def test_tags_of_a_long_text_are_those_of_more_precise_sums():
+    size, count = len(TAG_SET.labels), 20_000
+    rng = np.random.default_rng(0)
+    logits, potentials = rng.normal(size=(count, size)), rng.normal(size=(size + 2, size))
+    logits, potentials = logits.astype(np.float32), potentials.astype(np.float32)
+    labels, probabilities = decoding.decode(TAG_SET, logits.astype(np.float64), potentials.astype(np.float64))
+    found = decoding.decode(TAG_SET, logits, potentials)
+    owners = tf.zeros([count], tf.int32)
+    in_graph = tf.function(graph_decoding.decode)(TAG_SET, logits, owners, tf.constant(1), tf.constant(potentials))
+    for tags, shares in (found, in_graph):
+        np.testing.assert_array_equal(tags, labels)
+        np.testing.assert_allclose(shares, probabilities, atol=1e-5)
