@@ -149,6 +149,7 @@ def test_questions_have_official_scores_with_and_without_answers(exports, capsys
         ),
         ("single", "a.txt", "x\n", [], "a.txt is not a table with labels"),
         ("single", "a.tsv", None, [], "There is no file .*a.tsv: pass a table"),
+        ("single", "a", None, [], "There is no file .*a: pass a table"),
         ("single", "a.tsv", "text_a\tlabel\n", ["--tag_column=2"], "tag_column applies to tagged words"),
         ("questions", "a.json", '{"data": []}', [], "no questions"),
         ("mask", "a.tsv", "text\tlabel\n", [], "does not specify the predictions of its head: export its run again"),
