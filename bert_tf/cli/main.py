@@ -17,6 +17,7 @@ from bert_tf.errors import UserError, meant
 from bert_tf.runtime import plugins, tensorflow_startup, terminal
 
 COMMANDS = "bert_tf.cli.commands"
+NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}  # types of flags, in words
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,6 +78,22 @@ class _Parser(argparse.ArgumentParser):
                     known = meant(name, self._option_string_actions)
                     self.exit(_fail(f"There is no flag {name}.{known} Try --help.", 2))
         return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            self._refuse(action, value, f"one of {', '.join(map(str, action.choices))}")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            if action.type not in NUMBERS:
+                raise
+            self._refuse(action, arg_string, NUMBERS[action.type])
+
+    def _refuse(self, action: argparse.Action, value: object, expected: str) -> NoReturn:
+        named = f"{action.option_strings[0]}={value}" if action.option_strings else repr(value)
+        self.exit(_fail(f"{named}: expected {expected}. Try --help.", 2))
 
     def error(self, message: str) -> NoReturn:
         self.exit(_fail(f"{message}. Try --help.", 2))

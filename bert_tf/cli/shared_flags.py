@@ -160,8 +160,8 @@ TAG_COLUMNS = ("word_column", "tag_column")
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """Adds the flags for the columns of a labeled file."""
-    parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated text columns of a table")
-    parser.add_argument("--label_column", metavar="NAME", help="label column of a table")
+    parser.add_argument("--text_columns", "--text", metavar="NAMES", help="comma-separated text columns of a table")
+    parser.add_argument("--label_column", "--label", metavar="NAME", help="label column of a table")
     parser.add_argument("--word_column", type=int, help="word column of tagged words, from 1")
     parser.add_argument("--tag_column", type=int, help="tag column of tagged words; -1 is the last")
 

@@ -28,6 +28,7 @@ HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
 NAME = re.compile(r"`[^`]*`|(?<![\w/.'\"=-])[a-z]\w*(?![\w(])")  # leaves code unchanged
 TOLD = ("pass ", "choose ", "another ", "lower ", "higher ", "more ", "as ")  # words before an option to pass
+BOOLEANS = ("true", "false")  # absl takes them only in --name=true
 VALUE_NAMES = {"int": "N", "float": "X"}  # for flags, in --help
 MORE_MEMORY = (
     "raise num_accumulation_steps or pass auto, use gradient_checkpointing, or lower train_batch_size, eval_batch_size "
@@ -214,12 +215,13 @@ def _parse(positional: str | None, arguments: list[str]) -> list[str]:
         rest = absl_flags.FLAGS(arguments)
     except absl_flags.Error as error:
         _fail(f"{_describe(str(error))} Try --help.", 2)
-    if len(rest) == 2 and positional and "=" not in rest[1] and not absl_flags.FLAGS[positional].present:
-        absl_flags.FLAGS[positional].parse(rest[1])
-        return rest[:1]
-    if len(rest) > 1:
-        _fail(f"{rest[1]!r} is not a flag: flags begin with --, as in --name=value. Try --help.", 2)
-    return rest
+    for word in rest[1:]:
+        if not positional or "=" in word or word in BOOLEANS:
+            _fail(f"{word!r} is not a flag: flags begin with --, as in --name=value. Try --help.", 2)
+        if absl_flags.FLAGS[positional].present:
+            _fail(f"Only one {positional.upper()} is expected: remove {word!r}. Try --help.", 2)
+        absl_flags.FLAGS[positional].parse(word)
+    return rest[:1]
 
 
 def _describe(error: str) -> str:

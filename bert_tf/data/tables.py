@@ -46,6 +46,8 @@ def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str
     """
     extension = _extension(path)
     if extension not in READERS:
+        if not files.exists(path):
+            raise UserError(f"There is no file or folder {path}: pass a table.")
         raise UserError(
             f"Cannot read {path} as a table; expected a name that ends in {', '.join(EXTENSIONS)}, or a folder "
             "with a folder of .txt files for each class."

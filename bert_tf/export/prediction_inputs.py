@@ -27,7 +27,7 @@ def check_readable(path: str) -> None:
     """Raises UserError for a file that is missing, empty or has no known extension, before a model is loaded."""
     if path == STANDARD_INPUT or files.is_folder(path) and tables.is_table(path):
         return
-    if _extension(path) not in EXTENSIONS:
+    if files.exists(path) and _extension(path) not in EXTENSIONS:
         raise UserError(f"{path} cannot be read; expected a name that ends in {', '.join(EXTENSIONS)}, or - for lines.")
     if not files.is_file(path):
         raise UserError(f"There is no file {path}: pass texts as one of {', '.join(EXTENSIONS)}, or - for lines.")

@@ -33,7 +33,7 @@ FLAGS: Kinds = dict.fromkeys(
 )
 OF_RUN: Kinds = {
     **dict.fromkeys(("name", "criterion", "evaluated_on", "started", "finished"), TEXT),
-    **dict.fromkeys(("command", "not_beaten"), TEXTS),
+    **dict.fromkeys(("command", "complete", "not_beaten"), TEXTS),
     **dict.fromkeys(("decisive", "versions", "machine", "config", "training"), OBJECT),
     **dict.fromkeys(("selection", "refit", "baseline"), OBJECT),
     **dict.fromkeys(("process", "micro_batches"), whole(0)),

@@ -33,12 +33,17 @@ def raised(program: str) -> Iterator[None]:
 
     Does nothing in other threads. SIGINT stays ignored if it already is, as in background jobs of shells.
     """
-    if threading.current_thread() is not threading.main_thread() or _watches:
-        yield
-        return
+    is_first = threading.current_thread() is threading.main_thread() and not _watches
     try:
-        with _handled(), _watched(program):
+        with contextlib.ExitStack() as stack:
+            if is_first:
+                stack.enter_context(_handled())
+                stack.enter_context(_watched(program))
             yield
+    except Exception as error:
+        if stop := cause_of(error):
+            raise stop from None
+        raise
     finally:
         # Python records a KeyboardInterrupt that passes through executed source, such as a dataclass's, and `python -m`
         # then dies of SIGINT instead of exiting with a code; executing anything resets the record.
@@ -75,6 +80,16 @@ def undeferred() -> Iterator[None]:
         yield
     finally:
         _undeferred.pop()
+
+
+def cause_of(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The KeyboardInterrupt that led to an exception, or that it is; None for other exceptions.
+
+    For example, the initialization of a C extension turns it into an ImportError.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return error
 
 
 def reclaim() -> None:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend, keras_import, progress
+from bert_tf.runtime import backend, keras_import, progress, stop_signals
 
 # The part of Keras that `import tensorflow` imports, to register optimizers for `tf.saved_model.load`: a third of the
 # time. No SavedModel of this package has one, and code that needs Keras imports it.
@@ -96,7 +96,7 @@ def check_installed() -> None:
 
 @contextlib.contextmanager
 def no_messages() -> Iterator[None]:
-    """Shows output on standard error from inside the block, C++ included, only if the block fails.
+    """Shows output on standard error from inside the block, C++ included, only if the block fails by itself.
 
     TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
@@ -109,9 +109,10 @@ def no_messages() -> Iterator[None]:
         os.dup2(output.fileno(), 2)
         try:
             yield
-        except BaseException:
-            output.seek(0)
-            os.write(stderr, output.read())
+        except BaseException as error:
+            if not stop_signals.cause_of(error):
+                output.seek(0)
+                os.write(stderr, output.read())
             raise
         finally:
             os.dup2(stderr, 2)

@@ -117,6 +117,7 @@ class RunFolder:
             "started": before.get("started") or _now(),
             "finished": before.get("finished") if before.get("flags", {}) == flags else None,
             "phases": before.get("phases", {}),
+            "complete": before.get("complete", []),
             **{name: before[name] for name in KEPT if name in before},
         }
         if not trains and before:
@@ -192,14 +193,20 @@ class RunFolder:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Adds the seconds spent in the block to run.json, summed over several starts."""
-        start = time.monotonic()
+        """Adds the seconds spent in the block to run.json, summed over the starts until the phase is complete.
+
+        Repeating a complete phase does not count, unless training continues in it.
+        """
+        phases, complete = self.run["phases"], self.run.setdefault("complete", [])
+        start, step, is_complete = time.monotonic(), self.last_step(), name in complete
         try:
             yield
+            if not is_complete:
+                complete.append(name)
         finally:
-            phases = self.run["phases"]
-            phases[name] = round(phases.get(name, 0) + time.monotonic() - start, 2)
-            self.update(phases=phases)
+            if not is_complete or self.last_step() > step:
+                phases[name] = round(phases.get(name, 0) + time.monotonic() - start, 2)
+            self.update(phases=phases, complete=complete)
 
     def write_json(self, name: str, value: Any) -> None:
         """Writes a JSON file of the folder, completely or not at all."""

@@ -173,7 +173,8 @@ def take_target(source):
     "spoil, more, expected",
     [
         (None, ["--do_lower_case=false"], "--do_lower_case=false: .*source is uncased"),
-        (None, ["--format=torch"], "invalid choice: 'torch'"),
+        (None, ["--format=torch"], "bert-tf: --format=torch: expected one of .*native.*, onnx"),
+        (None, ["--max_position_embeddings=many"], "bert-tf: --max_position_embeddings=many: expected a whole number"),
         (None, ["--formt=native"], "There is no flag --formt. Did you mean --format?"),
         (None, ["--vocab_file=none.txt"], "none.txt does not exist"),
         (None, ["--quantize=int8"], "--quantize applies to engines: pass --format=litert or onnx or openvino"),

@@ -112,6 +112,7 @@ def test_rows_that_were_trained_on_are_named(exports, tmp_path, caplog, recorded
 def test_regression_has_correlations_and_too_many_choices_are_refused(exports, capsys, tmp_path):
     (tmp_path / "n.csv").write_text("text_a,label\n123,1\n123456,2\n123456789,4\n")
     scores = scored(capsys, exports["number"], f"--file={tmp_path / 'n.csv'}")["scores"]
+    assert scored(capsys, exports["number"], f"--file={tmp_path / 'n.csv'}", "--label=label")["scores"] == scores
     assert scores == pytest.approx({"pearson": 0.98198, "spearman": 1, "mean_squared_error": 1 / 3}, abs=1e-5)
     header = "sent1,sent2,ending0,ending1,ending2,ending3,label\n"
     (tmp_path / "c.csv").write_text(header + "a,b,long ending,x,y,z,0\n")
@@ -149,6 +150,7 @@ def test_questions_have_official_scores_with_and_without_answers(exports, capsys
         ),
         ("single", "a.txt", "x\n", [], "a.txt is not a table with labels"),
         ("single", "a.tsv", None, [], "There is no file .*a.tsv: pass a table"),
+        ("single", "a", None, [], "There is no file .*a: pass a table"),
         ("single", "a.tsv", "text_a\tlabel\n", ["--tag_column=2"], "tag_column applies to tagged words"),
         ("questions", "a.json", '{"data": []}', [], "no questions"),
         ("mask", "a.tsv", "text\tlabel\n", [], "does not specify the predictions of its head: export its run again"),

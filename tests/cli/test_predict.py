@@ -122,6 +122,9 @@ def test_single_text_is_read_from_a_column_text(exports, capsys, tmp_path, caplo
         f"1 row without text (the first in line 3 of {tmp_path / 'a.csv'}): ignore the predictions there."
     ]
     assert (row["text"], row["probabilities"]) == ("one", expected["probabilities"])
+    caplog.clear()
+    answers(capsys, exports["single"], "--text= ")
+    assert caplog.messages == ["1 row without text (the first in the flags): ignore the predictions there."]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ MISTAKES = {
     "no id": ("single", ["--file=a.tsv", "--id_column=x"], "has no column 'x'"),
     "a number": ("single", ["--file=a.jsonl"], r"In line 2 of .* there is \[3\]; expected 1 texts in text_a"),
     "missing": ("single", ["--file=none.txt"], "There is no file none.txt"),
+    "missing, no extension": ("single", ["--file=none"], "There is no file none: pass texts as one of .txt"),
     "empty": ("single", ["--file=empty.txt"], "empty.txt is empty; expected texts"),
     "header only": ("single", ["--file=header.tsv"], "header.tsv contains no rows"),
     "latin": ("single", ["--file=latin.txt"], "latin.txt is not UTF-8: byte 3 of line 2 is 0x81"),

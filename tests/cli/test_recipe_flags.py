@@ -57,7 +57,14 @@ def test_run_records_its_command_and_the_same_command_resumes_it(tmp_path):
         (["squad", "--doc_strid=3"], "There is no flag --doc_strid. Did you mean --doc_stride"),
         (["finetune", "--max_windows=few"], "--max_windows=few: expected a whole number"),
         (["squad", "glue"], "'glue' is not a flag"),
-        (["finetune", "glue"], "Cannot read glue as a table"),
+        (["finetune", "README.md"], "Cannot read README.md as a table"),
+        (["finetune", "glue"], "There is no file or folder glue: pass a table."),
+        (["finetune", "a.csv", "b.csv"], "Only one TRAIN_FILE is expected: remove 'b.csv'. Try --help."),
+        (["finetune", "--train_file=a.csv", "b.csv"], "Only one TRAIN_FILE is expected: remove 'b.csv'."),
+        (
+            ["finetune", "a.csv", "--do_train", "false"],
+            "'false' is not a flag: flags begin with --, as in --name=value",
+        ),
     ],
 )
 def test_invalid_flag_is_one_line_with_exit_code_2(arguments, expected):

@@ -29,6 +29,17 @@ with stop_signals.raised("test"):
     except KeyboardInterrupt as stop:
         sys.exit(128 + stop.args[0])
 """
+IN_EXTENSION = """
+try:
+    with stop_signals.raised("test"), stop_signals.raised("inner"):
+        try:
+            ready()
+            time.sleep(20)
+        except KeyboardInterrupt as stop:  # as in the initialization of a C extension
+            raise ImportError("initialization failed") from stop
+except KeyboardInterrupt as stop:
+    sys.exit(128 + stop.args[0])
+"""
 SWALLOWED = """
 class Deaf:
     def __del__(self):
@@ -106,7 +117,7 @@ def started(program):
 
 
 @pytest.mark.parametrize("number", stop_signals.NUMBERS)
-@pytest.mark.parametrize("program, error", [(RAISED, ""), (SWALLOWED, SAID), (LONG_CALL, SAID)])
+@pytest.mark.parametrize("program, error", [(RAISED, ""), (IN_EXTENSION, ""), (SWALLOWED, SAID), (LONG_CALL, SAID)])
 def test_signal_ends_a_process_whatever_it_does(program, error, number):
     with started(program) as process:
         process.send_signal(number)

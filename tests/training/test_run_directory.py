@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import time
 
 import faults
 import pytest
@@ -47,6 +48,22 @@ def test_resumed_run_keeps_its_start_and_adds_phases(tmp_path):
     assert run["started"] == "2026-01-01T00:00:00+00:00"
     assert run["micro_batches"] == 4 and "parameters" not in run, "what the loop goes on with"
     assert run["phases"]["train"] == pytest.approx(100.0, abs=1) and 0 <= run["phases"]["export"] < 1
+
+
+def test_repeating_a_complete_phase_takes_no_time_unless_it_trains(tmp_path):
+    def repeat(name, checkpoint=""):
+        folder = opened(tmp_path, size="tiny")
+        with folder.phase(name):
+            time.sleep(0.02)
+            if checkpoint:
+                (tmp_path / "checkpoints").mkdir(exist_ok=True)
+                (tmp_path / "checkpoints" / checkpoint).touch()
+        folder.close()
+        return read_json(tmp_path / "run.json")["phases"][name]
+
+    assert repeat("evaluate") == repeat("evaluate")
+    first = repeat("train", "ckpt-2.index")
+    assert repeat("train") == first < repeat("train", "ckpt-4.index")
 
 
 def test_failing_phase_is_timed_and_its_error_raised(tmp_path):

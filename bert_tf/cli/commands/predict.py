@@ -232,7 +232,7 @@ def _sentences(request: Request, model: TextFunction) -> Iterator[Example]:
 
 def _examples(request: Request, model: TextFunction) -> Iterator[Example]:
     if request.file is None:
-        return iter([_single(request, model)])
+        return _naming_blank([_single(request, model)])
     columns = request.columns or _columns_of_training(request.file, model)
     if columns:
         model.check_order()

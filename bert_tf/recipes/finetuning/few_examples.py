@@ -51,7 +51,10 @@ def length(
     if is_scored:
         most = TRAINED_PER_EVALUATED * steps * batch_size // evaluated if evaluated else EVALUATIONS
         number = min(EVALUATIONS, max(2, most))
-        chosen |= {"eval_steps": max(FEWEST_STEPS, steps // number), "early_stop_patience": min(PATIENCE, number)}
+        chosen |= {
+            "eval_steps": max(FEWEST_STEPS, math.ceil(steps / number)),
+            "early_stop_patience": min(PATIENCE, number),
+        }
     return {name: value for name, value in chosen.items() if name not in given}, steps
 
 
@@ -67,7 +70,8 @@ def defaults(options: FineTuningFlags, task: FineTuningTask, *, is_scored: bool)
         return {}
     values = options.values()
     fixed = {name: values[name] for name in (*options.reasons, *options.given) if name in values}
-    fixed |= {name.removesuffix("_grid"): None for name in options.given}  # each run has its own value
+    grids = (name for name in options.given if name.endswith("_grid"))
+    fixed |= {name.removesuffix("_grid"): None for name in grids}  # each run has its own value
     evaluated = sum(task.split(split).count for split in task.eval_splits.values()) if is_scored else 0
     has_own_batch = task.comparison is None  # a loss that compares rows needs many of them
     chosen, steps = length(rows.count, fixed, is_scored=is_scored, evaluated=evaluated, has_own_batch=has_own_batch)

@@ -63,7 +63,7 @@ def about(folder: str) -> dict[str, Any]:
 def check_file(path: str, kind: str) -> None:
     """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of the wrong type."""
     contents = heads.get(kind).wording().labelled_file
-    if not contents and not tables.is_table(path):
+    if not contents and files.exists(path) and not tables.is_table(path):
         raise UserError(f"{path} is not a table with labels; expected a name ending in {', '.join(tables.EXTENSIONS)}.")
     if not files.is_file(path):
         raise UserError(f"There is no file {path}: pass {contents or 'a table'}.")

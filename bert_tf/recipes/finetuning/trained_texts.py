@@ -47,7 +47,12 @@ def record(folder: RunFolder, task: FineTuningTask, evaluated: Iterable[str]) ->
         with atomic_files.atomic_write(folder.file(FILE)) as partial:
             trained.astype(STORED).tofile(partial)
     for split in evaluated:
-        warn(folder.path, f"the {split} data", trained, of_split(task, split))
+        if counts := repeated(trained, of_split(task, split)):
+            log.warning(
+                "%d of the %d rows of the %s data are also in the training data: use unseen rows for a fair score.",
+                *counts,
+                split,
+            )
 
 
 def read(folder: str) -> np.ndarray | None:
@@ -68,14 +73,18 @@ def folders(folder: str) -> tuple[str, str]:
 
 
 def warn(model: str, source: str, trained: np.ndarray, found: np.ndarray) -> None:
-    """Warns if evaluation texts occur in the training data, by comparing hashes."""
+    """Warns if evaluation texts occur in the training data of a trained model."""
+    if counts := repeated(trained, found):
+        log.warning(
+            "%s was trained on rows of %s (%d of %d): use unseen rows for a fair score.", model, source, *counts
+        )
+
+
+def repeated(trained: np.ndarray, found: np.ndarray) -> tuple[int, int] | None:
+    """(number of evaluation texts that occur in the training data, number of those compared), if worth a warning.
+
+    trained, found: their hashes.
+    """
     found = found[found <= trained[-1]] if len(trained) == MOST else found
     count = int(np.isin(found, trained).sum())
-    if count and count >= FEWEST * len(found):
-        log.warning(
-            "%s was trained on rows of %s (%d of %d): use unseen rows for a fair score.",
-            model,
-            source,
-            count,
-            len(found),
-        )
+    return (count, len(found)) if count and count >= FEWEST * len(found) else None

@@ -30,9 +30,9 @@ def test_length_is_some_hundred_steps(count, batch, epochs):
 
 def test_evaluations_take_no_longer_than_training():
     values, steps = few_examples.length(100, {}, is_scored=True, evaluated=20)
-    assert steps == 400 and (values["eval_steps"], values["early_stop_patience"]) == (33, 4)
+    assert steps == 400 and (values["eval_steps"], values["early_stop_patience"]) == (34, 4)
     values, _ = few_examples.length(100, {}, is_scored=True, evaluated=3_200)
-    assert (values["eval_steps"], values["early_stop_patience"]) == (133, 3)
+    assert (values["eval_steps"], values["early_stop_patience"]) == (134, 3)
     assert few_examples.length(100, {}, is_scored=True, evaluated=10**6)[0]["eval_steps"] == 200
 
 
@@ -46,6 +46,11 @@ def test_few_tagged_sentences_are_trained_on_for_steps(task, capsys):
     assert (
         "For 7 training examples, about 52 steps: --train_batch_size=8 --num_train_epochs=60" in capsys.readouterr().out
     )
+
+
+def test_given_epochs_determine_the_evaluations(task, capsys):
+    assert chosen(task, num_train_epochs=30.0, train_batch_size=1)["eval_steps"] == 18
+    assert "For 7 training examples, about 210 steps: --eval_steps=18" in capsys.readouterr().out
 
 
 def test_flags_and_what_was_chosen_before_stay(task):
