@@ -92,6 +92,16 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
     return f"{path} could not be read or written ({reason}): fix that and run the same command again.", 1
 
 
+def stop_of(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The KeyboardInterrupt that led to an exception, or that it is; None for other exceptions.
+
+    For example, the initialization of a C extension turns it into an ImportError.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return error
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Returns whether the machine or a device ran out of memory; by name, because TensorFlow may not be loaded."""
     return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"

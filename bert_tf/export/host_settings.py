@@ -10,7 +10,7 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, host
 from bert_tf.export.about_file import EXTRA
-from bert_tf.runtime import json_files
+from bert_tf.runtime import json_files, json_values
 
 NAME = os.path.join(EXTRA, "host.json")
 
@@ -22,7 +22,7 @@ def of_model(own: Mapping[str, Any], model: Any, pad_id: int) -> dict[str, Any]:
     """
     settings = {**own, "max_positions": model.config.max_position_embeddings, "pad_id": pad_id}
     if (settings.get("windows") or {}).get("pooling") == "max":  # over vectors, before the last layer
-        settings["last_layer"] = json_files.arrays_as_json(last_layer(model))
+        settings["last_layer"] = json_values.arrays_as_json(last_layer(model))
     return settings
 
 

@@ -1,14 +1,9 @@
-"""JSON texts, and UTF-8 JSON files with or without a byte order mark; `atomic_files.write_json` writes files."""
+"""Reads JSON and UTF-8 JSON files, with or without a byte order mark; see `atomic_files.write_json` for writing."""
 
-import base64
 import collections
 import json
-import math
 import re
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, stores
@@ -81,26 +76,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return names
 
 
-def dumps(value: Any, **options: Any) -> str:
-    """Returns the JSON text of a value; JSON has no NaN and infinity: they become "NaN", "Infinity" and "-Infinity".
-
-    Python reads infinity for 1e400. The texts are those of Protocol Buffers' JSON. options: of `json.dumps`.
-    """
-    try:
-        return json.dumps(value, allow_nan=False, **options)
-    except ValueError:
-        return json.dumps(_finite(value), allow_nan=False, **options)
-
-
-def _finite(value: Any) -> Any:
-    """The value with texts for numbers that JSON lacks, also inside lists and objects."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return json.dumps(float(value))
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return {name: _finite(each) for name, each in value.items()} if isinstance(value, dict) else value
-
-
 def _load(path: files.StrPath, has_lines: bool = False) -> Any:
     with files.open_text(path, encoding="utf-8-sig") as file:
         text = file.read()
@@ -118,19 +93,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(each) for each in value]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def arrays_as_json(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """{name: array} as plain data."""
-    return {
-        name: {"shape": list(array.shape), "base64": base64.b64encode(np.asarray(array, "<f4").tobytes()).decode()}
-        for name, array in arrays.items()
-    }
-
-
-def arrays_from_json(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays of `as_json`. Raises ValueError, KeyError or TypeError for other content."""
-    return {
-        name: np.frombuffer(base64.b64decode(value["base64"], validate=True), "<f4").reshape(value["shape"])
-        for name, value in values.items()
-    }

@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
+from bert_tf.errors import stop_of
+
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 PATIENCE = 5.0  # seconds
 AGAIN = 0.3  # seconds after which a signal counts as a new one: `timeout`, for example, sends each twice
@@ -41,7 +43,7 @@ def raised(program: str) -> Iterator[None]:
                 stack.enter_context(_watched(program))
             yield
     except Exception as error:
-        if stop := cause_of(error):
+        if stop := stop_of(error):
             raise stop from None
         raise
     finally:
@@ -80,16 +82,6 @@ def undeferred() -> Iterator[None]:
         yield
     finally:
         _undeferred.pop()
-
-
-def cause_of(error: BaseException | None) -> KeyboardInterrupt | None:
-    """The KeyboardInterrupt that led to an exception, or that it is; None for other exceptions.
-
-    For example, the initialization of a C extension turns it into an ImportError.
-    """
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return error
 
 
 def reclaim() -> None:

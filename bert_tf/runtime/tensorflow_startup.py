@@ -14,8 +14,8 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 
-from bert_tf.errors import UserError
-from bert_tf.runtime import backend, keras_import, progress, stop_signals
+from bert_tf.errors import UserError, stop_of
+from bert_tf.runtime import backend, keras_import, progress
 
 # The part of Keras that `import tensorflow` imports, to register optimizers for `tf.saved_model.load`: a third of the
 # time. No SavedModel of this package has one, and code that needs Keras imports it.
@@ -110,7 +110,7 @@ def no_messages() -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            if not stop_signals.cause_of(error):
+            if not stop_of(error):
                 output.seek(0)
                 os.write(stderr, output.read())
             raise

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf import heads
 from bert_tf.export.host import Numbers, Row, rows
-from bert_tf.runtime import json_files
+from bert_tf.runtime import json_values
 from bert_tf.text.truncation import LONGEST_FIRST
 
 
@@ -26,7 +26,7 @@ class Stages:
         self._tokenizer, self._head = tokenizer, heads.of_texts(about["kind"]).from_about(about)
         self._length, self._truncation = settings["max_seq_length"], settings.get("truncation", LONGEST_FIRST)
         self._windows, last = settings.get("windows"), settings.get("last_layer", {})
-        self._last = last if callable(last) else functools.cache(lambda: json_files.arrays_from_json(last))
+        self._last = last if callable(last) else functools.cache(lambda: json_values.arrays_from_json(last))
         shapes = self._head.input_shapes(settings["texts"])
         self.inputs = {name: shape[0] if shape else None for name, shape in shapes.items()}
 

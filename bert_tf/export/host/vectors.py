@@ -13,7 +13,7 @@ from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.export.host import Numbers, Row, rows
 from bert_tf.heads.vectors.text_vectors import TextVectors, words_of
 from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST
-from bert_tf.runtime import json_files
+from bert_tf.runtime import json_values
 from bert_tf.text.host_tokenizer import Tokens
 
 BAR = " ||| "  # between the texts of a pair
@@ -51,7 +51,7 @@ class Stages:
     def __init__(self, settings: dict[str, Any], about: dict[str, Any], tokenizer: Any) -> None:
         self._tokenizer, self._settings = tokenizer, settings
         self._after = [
-            VectorLayer(**{**x, "arrays": json_files.arrays_from_json(x["arrays"])}) for x in settings["after"]
+            VectorLayer(**{**x, "arrays": json_values.arrays_from_json(x["arrays"])}) for x in settings["after"]
         ]
         self._skipped = 0  # leading tokens of a text to exclude from pooling, including [CLS]
         if settings["prompt"] and not settings["include_prompt"] and settings["pooling"] != "pooled":

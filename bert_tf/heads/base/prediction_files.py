@@ -18,7 +18,7 @@ import numpy as np
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answering import Answered
-from bert_tf.runtime import files, json_files
+from bert_tf.runtime import files, json_values
 from bert_tf.runtime.atomic_files import atomic_write, write_lines
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _cell(value: Any) -> Any:
     """A cell value: numbers, text and None, which is an empty cell, unchanged; lists and objects as JSON."""
     if value is None or isinstance(value, str | int | float):
         return value
-    return json_files.dumps(value, ensure_ascii=False)
+    return json_values.dumps(value, ensure_ascii=False)
 
 
 def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
@@ -170,7 +170,7 @@ def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
 
 def json_line(values: Mapping[str, Any]) -> str:
     """A line of JSON."""
-    return json_files.dumps(values, ensure_ascii=False) + "\n"
+    return json_values.dumps(values, ensure_ascii=False) + "\n"
 
 
 def _table(rows: Iterable[Answered]) -> Iterator[list[Any]]:

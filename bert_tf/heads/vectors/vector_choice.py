@@ -9,7 +9,7 @@ from typing import Any
 from bert_tf.config.flag_parsers import finite
 from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.errors import UserError
-from bert_tf.runtime import json_files
+from bert_tf.runtime import json_values
 
 SMALLEST = 1e-12  # lower bound of the length that a vector is divided by
 EPSILON = 1e-5  # added to the variance by the LayerNorm of sentence-transformers
@@ -185,6 +185,6 @@ class VectorChoice:
             **{name: getattr(self, name) for name in names},
             "prompt": self.prompt if of_texts else "",
             "include_prompt": self.include_prompt,
-            "after": [vars(layer) | {"arrays": json_files.arrays_as_json(layer.arrays)} for layer in self.after],
+            "after": [vars(layer) | {"arrays": json_values.arrays_as_json(layer.arrays)} for layer in self.after],
             "is_normalized_last": self.unit in self.normalize,
         }
