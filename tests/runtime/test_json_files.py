@@ -5,7 +5,8 @@ import json
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime.json_files import dumps, parse, read_json, require_json
+from bert_tf.runtime.json_files import parse, read_json, require_json
+from bert_tf.runtime.json_values import dumps
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 UNREADABLE = {

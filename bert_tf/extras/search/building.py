@@ -23,7 +23,8 @@ from bert_tf.extras.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, T
 from bert_tf.extras.search.stored_vectors import FLOATS as VECTORS
 from bert_tf.extras.search.stored_vectors import STORAGES, Float32
 from bert_tf.runtime import atomic_files, files, folder_lock
-from bert_tf.runtime.json_values import dumps, parse, read_json
+from bert_tf.runtime.json_files import parse, read_json
+from bert_tf.runtime.json_values import dumps
 from bert_tf.runtime.progress import progress
 
 log = logging.getLogger("bert_tf")
