@@ -82,8 +82,8 @@ def test_auto_compiles_on_gpus_only(devices):
     assert [backend.should_jit(value) for value in ("true", "false", "auto")] == [True, False, True]
 
 
-def test_missing_gpu_is_one_sentence(machine, with_gpus, monkeypatch, caplog):
-    machine()
+def test_missing_gpu_is_one_sentence(devices, with_gpus, monkeypatch, caplog):
+    devices()
     with_gpus()
     with pytest.raises(UserError, match="device=gpu: TensorFlow sees no GPU; .*hides|lists none either"):
         backend.select_device("gpu")
