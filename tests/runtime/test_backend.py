@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend
+from bert_tf.runtime import backend, machine
 
 
 @pytest.fixture

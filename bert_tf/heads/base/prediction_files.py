@@ -10,7 +10,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,16 +99,16 @@ def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False, has
     byte order mark, which Excel needs to read it as UTF-8.
     """
     extension = os.path.splitext(path)[1].lower()
-    if extension not in TABLES:
-        lines = LINES.get(extension, json_lines)(rows)
-        mark = ["\ufeff"] if has_mark and extension == ".csv" else []
-        write_lines(path, itertools.chain(mark, lines), shared=shared)
+    if extension in TABLES:
+        with atomic_write(path, shared=shared) as partial:
+            TABLES[extension](partial, _table(path, rows))
         return
-    with atomic_write(path, shared=shared) as partial:
-        TABLES[extension](partial, rows)
+    lines = map(LINES[extension], _table(path, rows)) if extension in LINES else json_lines(rows)
+    mark = ["\ufeff"] if has_mark and extension == ".csv" else []
+    write_lines(path, itertools.chain(mark, lines), shared=shared)
 
 
-def _write_excel(path: str, rows: Iterable[Answered]) -> None:
+def _write_excel(path: str, table: Iterable[list[Any]]) -> None:
     """Writes the first sheet of a workbook; numbers stay numbers, also from a workbook, and no text becomes a formula.
 
     Raises UserError for anything beyond Excel's limits: more rows, longer texts, control characters.
@@ -116,7 +116,7 @@ def _write_excel(path: str, rows: Iterable[Answered]) -> None:
     book = table_files.require("openpyxl").Workbook(write_only=True)
     sheet = book.create_sheet("predictions")
     with contextlib.closing(sheet):
-        for number, values in enumerate(_table(rows)):
+        for number, values in enumerate(table):
             cells = list(map(_excel_cell, values))
             texts = [x for x in cells if isinstance(x, str)]
             if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
@@ -137,10 +137,9 @@ def _excel_cell(value: Any) -> Any:
     return _without_formula(value)
 
 
-def _write_parquet(path: str, rows: Iterable[Answered]) -> None:
+def _write_parquet(path: str, table: Iterator[list[Any]]) -> None:
     """Column types are inferred from the first rows; UserError for a later value of a different type."""
-    pyarrow, writer, table = table_files.require("pyarrow"), None, _table(rows)
-    names = next(table, [])
+    pyarrow, writer, names = table_files.require("pyarrow"), None, next(table, [])
     try:
         while block := [dict(zip(names, cells, strict=True)) for cells in itertools.islice(table, PARQUET_ROWS)]:
             if writer is None:
@@ -173,10 +172,10 @@ def json_line(values: Mapping[str, Any]) -> str:
     return json_values.dumps(values, ensure_ascii=False) + "\n"
 
 
-def _table(rows: Iterable[Answered]) -> Iterator[list[Any]]:
+def _table(path: str, rows: Iterable[Answered]) -> Iterator[list[Any]]:
     """Yields the column names of the first row, then the cells of each row in their order, None for a missing column.
 
-    Raises UserError for a column that the first row lacks: it is streamed, so its names are written by then.
+    Raises UserError for a column that the first row lacks: rows are streamed, so the names are written by then.
     """
     names: dict[str, None] = {}
     for number, row in enumerate(rows, 1):
@@ -186,8 +185,8 @@ def _table(rows: Iterable[Answered]) -> Iterator[list[Any]]:
             yield list(names)
         if new := [name for name in columns if name not in names]:
             raise UserError(
-                f"Row {number} of the predictions has the column {new[0]!r}, which row 1 lacks, and a table has the "
-                "columns of its first row: write .jsonl, or add the column to the first row."
+                f"Row {number} of {path} would have the column {new[0]!r}, which the first row lacks: write .jsonl, or "
+                "add the column to the first row."
             )
         yield [_cell(columns.get(name)) for name in names]
 
@@ -226,15 +225,11 @@ def write_submission(folder: str, name: str, rows: Iterable[Answered]) -> None:
     write_lines(os.path.join(folder, name), ["index\tprediction\n", *lines])
 
 
-def _line(values: Iterable[Any]) -> str:
+def _tsv_line(values: Iterable[Any]) -> str:
     texts = ("" if value is None else str(value) for value in values)
     return "\t".join(text.replace("\t", " ").replace("\r", " ").replace("\n", " ") for text in texts) + "\n"
 
 
-LINES: dict[str, Callable[[Iterable[Answered]], Iterator[str]]] = {
-    ".jsonl": json_lines,
-    ".tsv": lambda rows: map(_line, _table(rows)),
-    ".csv": lambda rows: map(_csv_line, _table(rows)),
-}
+LINES = {".tsv": _tsv_line, ".csv": _csv_line}
 TABLES = {".xlsx": _write_excel, ".parquet": _write_parquet}
-EXTENSIONS = (*LINES, *TABLES)
+EXTENSIONS = (".jsonl", *LINES, *TABLES)

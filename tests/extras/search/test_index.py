@@ -198,10 +198,12 @@ def test_index_that_was_begun_outlives_a_mistake(model, texts, tmp_path, capsys)
 def test_other_columns_of_a_table_are_found_again(model, tmp_path):
     rows = [{"body": text, "key": f"k{number}", "year": 1990 + number} for number, text in enumerate(TEXTS)]
     table = tmp_path / "table.jsonl"
+    rows[4]["year"] = float("inf")
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     building.build(str(table), str(tmp_path / "index"), model, columns=["body"], id_column="key")
-    row = IndexFiles(str(tmp_path / "index")).rows([3])
-    assert row == [{"id": "k3", "text": "three", "other": {"year": 1993}}]
+    row, infinite = IndexFiles(str(tmp_path / "index")).rows([3, 4])
+    assert row == {"id": "k3", "text": "three", "other": {"year": 1993}}
+    assert infinite["other"] == {"year": "Infinity"}, "which JSON can hold"
 
 
 def test_model_with_other_vectors_is_refused(folder, model, tmp_path):
