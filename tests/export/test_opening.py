@@ -220,6 +220,40 @@ def test_command_answers_without_tensorflow(classifier):
     assert json.loads(answer)["probabilities"] == dict(zip(LABELS, outputs["probabilities"][0].tolist(), strict=True))
 
 
+EVALUATE = """
+import sys
+
+sys.modules.update(dict.fromkeys(("tensorflow", "keras", "tensorflow_text")))  # as if they were not installed
+from bert_tf.cli import main
+
+sys.exit(main.main(["evaluate", *sys.argv[1:]]))
+"""
+OF_LABELS = {"multi_label": ["no", "no,so", "yes", "so"], "regression": ["1", "2.5", "3", "4"]}
+SLOW_KINDS = ("pairs", "windows", "multi_label", "regression", "choice")
+
+
+@pytest.mark.parametrize("kind", ["classes", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW_KINDS)])
+def test_labels_are_scored_without_tensorflow(kind, tmp_path, request, capsys):
+    is_made = kind != "classes"
+    folder = make(kind, tmp_path / "export", ["openvino"]) if is_made else request.getfixturevalue("classifier")
+    count = GOALS[kind][1]
+    names = [*(("text_a", "choice 0", "choice 1") if kind == "choice" else ("text_a", "text_b"))[:count], "label"]
+    labels = OF_LABELS.get(kind, ["0", "1", "1", "0"] if kind == "choice" else ["no", "yes", "so", "no"])
+    rows = [
+        dict(zip(names, [*each.texts, label], strict=True)) for each, label in zip(examples(count), labels, strict=True)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = [folder, f"--file={path}", "--json", "--engine"]
+    done = subprocess.run(
+        [sys.executable, "-c", EVALUATE, *arguments, "openvino"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert main.main(["evaluate", *arguments, "tensorflow"]) == 0
+    scores, expected = (json.loads(output)["scores"] for output in (done.stdout, capsys.readouterr().out))
+    assert expected and scores == pytest.approx(expected, rel=1e-4)
+
+
 SIGNALLED = """
 import gc, os, signal, sys
 import bert_tf
