@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
+from bert_tf.heads.span import SpanHead, answer_search
 
 TABLE = "position_table"  # suffix of the name of the weights with a row for each position
-FEWEST = 4  # [CLS], a token and two [SEP]
 
 
 def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
@@ -25,8 +26,9 @@ def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
     Raises:
         UserError: `count` is too small, or the checkpoint has no position table.
     """
-    if count < FEWEST:
-        raise UserError(f"max_position_embeddings is {count}; expected {FEWEST} or more.")
+    fewest = _fewest(checkpoint)
+    if count < fewest:
+        raise UserError(f"max_position_embeddings is {count}; expected {fewest} or more.")
     if not any(name.endswith(TABLE) for name in checkpoint.weights):
         raise UserError("The checkpoint has no position embeddings that could be resized.")
     first = checkpoint.config.encoder_traits.position_offset
@@ -38,6 +40,13 @@ def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
     config = dataclasses.replace(checkpoint.config, max_position_embeddings=count)
     answers = _in_rows_of(checkpoint.answers, count)
     return dataclasses.replace(checkpoint, config=config, weights=weights, answers=answers)
+
+
+def _fewest(checkpoint: Checkpoint) -> int:
+    """Positions of a pair with a single token; for questions, of one with a token and a text of one token."""
+    separators = checkpoint.host_tokenizer.separators if checkpoint.vocabulary else 1
+    is_of_questions = heads.of_checkpoint(checkpoint.kind, checkpoint.weights) is SpanHead
+    return answer_search.fewest_positions(separators) if is_of_questions else 3 + separators
 
 
 def _in_rows_of(answers: Mapping[str, Any], count: int) -> Mapping[str, Any]:

@@ -17,12 +17,41 @@ from bert_tf.export.network import SHARES_ROWS, Arrays, Network
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model import packing
 from bert_tf.model.packing import Placement
-from bert_tf.runtime import files, json_files
+from bert_tf.runtime import files, json_files, run_files
+from bert_tf.runtime.settings import (
+    FLAG,
+    LIST,
+    OBJECT,
+    TEXTS,
+    Kind,
+    Settings,
+    list_of,
+    map_of,
+    number,
+    one_of,
+    optional,
+    whole,
+)
 
 FOLDER, SETTINGS = "engines", "host.json"
 INT8 = "_int8"  # suffix of the names of models with 8-bit weights
 CHECKED = 2  # rows whose outputs are stored with a model, and compared when it is loaded
 FAR = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.2, "int8": 0.5}  # how far they may differ on another machine
+NUMBERS = list_of(whole(0), "whole numbers, 0 or more")
+ROW: Kind[dict[str, Any]] = Kind(
+    "a row with ids, segments and positions",
+    lambda value: isinstance(value, dict) and all(NUMBERS.holds(value.get(name)) for name in Row._fields),
+)
+KINDS: run_files.Kinds = {  # of what is added to host.json in the other folder
+    "precision": one_of("float32", "bfloat16", "float16"),
+    "token_outputs": TEXTS,
+    "has_masks": FLAG,
+    SHARES_ROWS: optional(TEXTS),  # missing in older exports
+    "seconds": map_of(number(0), "numbers"),
+    "signature_def": OBJECT,
+    "other_signatures": optional(TEXTS),
+    "check": {"rows": list_of(ROW, "rows"), "numbers": map_of(LIST, "lists")},
+}
 
 
 class EngineNetwork(Network):
@@ -40,8 +69,7 @@ class EngineNetwork(Network):
                 f"{folder} has no model for {engine}: `bert-tf export RUN --engine={engine} --overwrite` writes it."
             )
         self.settings = settings_of(folder)
-        with host_settings.refusing_damage(os.path.join(folder, FOLDER, SETTINGS)):
-            shares_rows = engine in self.settings.get(SHARES_ROWS, ())  # older exports have no such entry
+        shares_rows = engine in (self.settings.get(SHARES_ROWS) or ())
         self.planner = packing.SHARED if shares_rows else packing.PADDED
         self._lock = threading.Lock()
         self._function = _load(folder, engine, exact=exact or self.settings["precision"] == "float32")
@@ -63,7 +91,9 @@ class EngineNetwork(Network):
             try:
                 with self._lock:
                     outputs = self._function(each)
-            except RuntimeError as error:
+            except (UserError, MemoryError):
+                raise
+            except Exception as error:  # engines raise many types
                 raise UserError(f"{self.name} cannot compute {self._folder} ({reason_of(error)}).") from None
             yield outputs
 
@@ -96,10 +126,12 @@ def available(folder: str) -> list[str]:
 def settings_of(folder: str) -> dict[str, Any]:
     """The content of host.json; UserError if it is damaged."""
     path = os.path.join(folder, FOLDER, SETTINGS)
-    values: dict[str, Any] = json_files.require_json(path, "the engine settings of an export")
+    values = Settings(json_files.require_json(path, "the engine settings of an export"), path)
     missing = [name for name in ("stages", "precision", "seconds", "signature_def", "check") if name not in values]
     if missing:
         raise UserError(f"{path} lacks {missing[0]}: export it again with --engine.")
+    host_settings.check(values)
+    run_files.check_present(values, KINDS)
     return values
 
 

@@ -10,9 +10,15 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, host
 from bert_tf.export.about_file import EXTRA
-from bert_tf.runtime import json_files, json_values
+from bert_tf.runtime import json_files, json_values, run_files
+from bert_tf.runtime.settings import OBJECT, Settings, optional, whole
 
 NAME = os.path.join(EXTRA, "host.json")
+KINDS: run_files.Kinds = {  # of what is added to `host_settings` of the head
+    "max_positions": whole(1),
+    "pad_id": whole(0),
+    "last_layer": {"kernel": OBJECT, "bias": OBJECT},
+}
 
 
 def of_model(own: Mapping[str, Any], model: Any, pad_id: int) -> dict[str, Any]:
@@ -32,9 +38,24 @@ def last_layer(model: Any) -> dict[str, np.ndarray]:
 
 
 def read(folder: str) -> dict[str, Any] | None:
-    """The content; None if it is damaged or the export has none because only TensorFlow can answer."""
-    values = json_files.read_json(os.path.join(folder, NAME))
-    return values if isinstance(values, dict) and "stages" in values else None
+    """The content; None if it is damaged or the export has none because only TensorFlow can answer.
+
+    Raises UserError for a missing value, or one of an unexpected kind.
+    """
+    path = os.path.join(folder, NAME)
+    values = json_files.read_json(path)
+    if not isinstance(values, dict) or "stages" not in values:
+        return None
+    check(Settings(values, path))
+    return values
+
+
+def check(values: Settings) -> None:
+    """Raises UserError for a missing value, one of an unexpected kind, or rows longer than the model's positions."""
+    run_files.check_host(values)
+    run_files.check_present(values, KINDS)
+    for each in (values, values.inside("windows")) if values["stages"] in run_files.OF_HOST else ():
+        run_files.check_present(each, {"max_seq_length": optional(whole(1, values["max_positions"]))})
 
 
 def of_own_head(folder: str) -> dict[str, Any] | None:
@@ -51,7 +72,7 @@ def refusing_damage(path: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} or about.json is damaged ({error!r}): export it again.") from None
 
 

@@ -21,7 +21,7 @@ from bert_tf.heads import masked_lm
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
 from bert_tf.heads.masked_lm import MaskedLm
-from bert_tf.heads.span import SpanHead
+from bert_tf.heads.span import SpanHead, answer_search
 from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.tags import Tags
 from bert_tf.heads.vectors import Vectors, sentence_choice
@@ -138,6 +138,9 @@ def _usual_settings(path: str, loaded: Checkpoint, kind: str | None, texts: int 
         return {"stages": "tags", "windows": windows, "scheme": TagSet.of(names).scheme}
     if kind == SpanHead.kind:
         length, separators = min(QUESTION_TOKENS, length), loaded.host_tokenizer.separators
+        fewest = answer_search.fewest_positions(separators)
+        if length < fewest:
+            raise UserError(f"{path} has {length} positions; a question and its text need {fewest} or more.")
         windows = {"max_seq_length": length, "doc_stride": max(1, length // 3), "separators": separators}
         windows["max_query_length"] = min(64, length // 4)
         return {"stages": "questions", "windows": windows, "search": dataclasses.asdict(Search())}

@@ -177,7 +177,7 @@ def compare(
 def _with_rows_of(file: str, path: str, reads: Mapping[str, Any]) -> TrainedModel:
     """A checkpoint with a file's rows for evaluation."""
     about = {**scored_export.about(path), "reads": reads}
-    scored_export.check_file(file, about["kind"])
+    scored_export.check_file(file, about)
     texts = scored_export.number_of_texts(file, about)
     # the split is read once the task, which knows its inputs, exists
     run = trained_model.read(path, texts, splits={"dev": lambda: _labelled(file, run.task, reads)})

@@ -16,10 +16,12 @@ from bert_tf.runtime.settings import (
     TEXTS,
     Kind,
     Settings,
+    check,
     list_of,
     map_of,
     number,
     one_of,
+    optional,
     shortened,
     whole,
 )
@@ -56,28 +58,62 @@ HEAD_KINDS: Mapping[str, Kind[Any]] = {
     "temperature": number(above=0),
     "thresholds": list_of(number(0, 1), "numbers from 0 to 1"),
 }
-LENGTH, POSITIVE = whole(3, 1 << 20), whole(1, 1 << 20)
-OF_HOST: Kinds = {  # `host_settings` of the heads
-    "stages": TEXT,
-    "scheme": TEXT,
-    "texts": whole(1, 1000),
-    "max_seq_length": LENGTH,
-    "stride": whole(0, 1 << 20),
-    "truncation": one_of("longest_first", "only_first", "only_second"),
-    "windows": {
-        **dict.fromkeys(("stride", "most", "doc_stride", "separators"), POSITIVE),
+MOST = 1 << 20
+LENGTH, POSITIVE, COUNT = whole(3, MOST), whole(1, MOST), whole(0, MOST)
+LAYER: Kind[dict[str, Any]] = Kind(
+    "a layer with kind, activation, is_residual and arrays",
+    lambda value: (
+        isinstance(value, dict)
+        and value.get("kind") in ("dense", "layer_norm", "normalize")
+        and value.get("activation", "identity") in ("identity", "tanh", "relu", "gelu", "sigmoid", "silu")
+        and FLAG.holds(value.get("is_residual", False))
+        and OBJECT.holds(value.get("arrays"))
+    ),
+)
+TOKEN_POOLINGS = ("cls", "mean", "max", "mean_max", "mean_sqrt_len", "weighted_mean", "last")
+POOLING: Kind[str] = Kind(
+    f"one of pooled, {', '.join(TOKEN_POOLINGS)}, or several joined by +",
+    lambda value: isinstance(value, str) and (value == "pooled" or set(value.split("+")) <= set(TOKEN_POOLINGS)),
+)
+OF_HOST: Mapping[str, Kinds] = {  # {stages: `host_settings` of the heads}; third-party stages have their own
+    "texts": {
+        "texts": whole(1, 1000),
         "max_seq_length": LENGTH,
-        "max_query_length": whole(0, 1 << 20),
-        "pooling": one_of("mean", "max"),
+        "truncation": optional(one_of("longest_first", "only_first", "only_second")),
+        "windows": {**dict.fromkeys(("stride", "most"), POSITIVE), "pooling": one_of("mean", "max")},
     },
-    "search": {
-        **dict.fromkeys(("n_best_size", "max_answer_length"), POSITIVE),
-        "temperature": number(above=0),
-        "threshold": number(),
-        "has_null": FLAG,
+    "tags": {
+        "scheme": one_of("iob1", "iob2", "bioes", "plain"),
+        "windows": {"max_seq_length": LENGTH, "stride": POSITIVE},
+    },
+    "questions": {
+        "windows": {
+            **dict.fromkeys(("doc_stride", "separators"), POSITIVE),
+            "max_seq_length": LENGTH,
+            "max_query_length": COUNT,
+        },
+        "search": {
+            **dict.fromkeys(("n_best_size", "max_answer_length"), POSITIVE),
+            "temperature": number(above=0),
+            "threshold": number(),
+            "has_null": FLAG,
+        },
+    },
+    "masks": {"lm_kind": one_of("masked", "left_to_right", "both_ways"), "predictions": POSITIVE},
+    "vectors": {
+        "unit": one_of("token", "word", "sentence"),
+        "pooling": POOLING,
+        "word_vectors": one_of("first", "mean"),
+        "words": one_of("text", "spaces"),
+        "max_seq_length": LENGTH,
+        "stride": COUNT,
+        "truncate_dim": optional(POSITIVE),
+        "prompt": TEXT,
+        **dict.fromkeys(("include_prompt", "is_normalized_last"), FLAG),
+        "after": list_of(LAYER, "layers"),
     },
 }
-OF_TASK: Kinds = {**HEAD_KINDS, "host": OF_HOST, "calibration": OBJECT}
+OF_TASK: Kinds = {**HEAD_KINDS, "calibration": OBJECT}
 OF_SPLIT: Kinds = {
     **dict.fromkeys(("per_class", "hardest", "most_confused"), OBJECTS),
     **dict.fromkeys(("confidence", "questions"), OBJECT),
@@ -93,13 +129,43 @@ def read_run(folder: files.StrPath) -> dict[str, Any]:
 
 def read_task(folder: files.StrPath) -> dict[str, Any]:
     """task.json: the task and its head's output, see `Checkpoint.answers`; {} if missing or unreadable."""
-    return _read(folder, TASK, OF_TASK)
+    values = _read(folder, TASK, OF_TASK)
+    check_host(values.inside("host"))
+    return values
 
 
 def check_task(values: Settings) -> None:
     """Raises UserError for a value of an unexpected kind in task.json or labels.json."""
     _check(values, OF_TASK)
+    check_host(values.inside("host"))
     check_thresholds(values)
+
+
+def check_host(values: Settings) -> None:
+    """Raises UserError for a missing or unexpected value in the `host_settings` of a head, which may be empty."""
+    if values:
+        stages = check(values.source, f"{values.place}stages", values.get("stages"), TEXT)
+        if stages in OF_HOST:
+            check_present(values, OF_HOST[stages])
+            _check_room(values.inside("windows"))
+
+
+def _check_room(windows: Settings) -> None:
+    """Raises UserError unless windows leave room for a text next to the question, or show every token of a text."""
+    length = windows.get("max_seq_length")
+    if length and "max_query_length" in windows:
+        check_present(windows, {"max_query_length": whole(0, length - 3 - windows["separators"])})
+    elif length and "stride" in windows:
+        check_present(windows, {"stride": whole(1, length - 2)})
+
+
+def check_present(values: Settings, kinds: Kinds) -> None:
+    """Raises UserError for a missing value, or one of an unexpected kind; whole objects may be missing."""
+    for name, kind in kinds.items():
+        if isinstance(kind, Kind):
+            check(values.source, values.place + name, values.get(name), kind)
+        elif inner := values.inside(name):
+            check_present(inner, kind)
 
 
 def check_thresholds(values: Settings) -> None:

@@ -70,6 +70,11 @@ def one_of(*values: Value) -> Kind[Value]:
     )
 
 
+def optional(kind: Kind[Value]) -> Kind[Value | None]:
+    """A value of a kind, or none."""
+    return Kind(f"{kind.expected}, or null", lambda value: value is None or kind.holds(value))
+
+
 def list_of(kind: Kind[Value], plural: str) -> Kind[list[Value]]:
     """A list of values of one kind; plural: their name."""
     return Kind(f"a list of {plural}", lambda value: isinstance(value, list) and all(map(kind.holds, value)))

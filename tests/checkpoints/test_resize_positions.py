@@ -13,7 +13,9 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_positions
 from bert_tf.cli import main
 from bert_tf.errors import UserError
+from bert_tf.text import vocabulary, vocabulary_learning
 from bert_tf.text.tokenizer import pack
+from bert_tf.text.tokenizer_settings import DEFAULT
 
 TABLE = "encoder/embeddings/position_table"
 
@@ -29,15 +31,27 @@ def test_new_positions_repeat_the_existing_rows(count, rows):
 
 
 @pytest.mark.parametrize(
-    "weights, count, output",
+    "weights, count, separators, output",
     [
-        ({TABLE: np.ones((3, 2))}, 3, "max_position_embeddings is 3; expected 4 or more"),
-        ({}, 9, "no position embeddings"),
+        ({}, 3, 1, "max_position_embeddings is 3; expected 4 or more"),
+        ({}, 4, 2, "max_position_embeddings is 4; expected 5 or more"),
+        ({"span/kernel": np.ones((2, 2))}, 4, 1, "max_position_embeddings is 4; expected 5 or more"),
+        ({"span/kernel": np.ones((2, 2))}, 5, 2, "max_position_embeddings is 5; expected 6 or more"),
     ],
 )
-def test_too_few_or_no_positions_are_refused(weights, count, output):
+def test_fewest_positions_depend_on_head_and_separators(weights, count, separators, output):
+    settings = dataclasses.replace(DEFAULT, is_mpnet=separators == 2)
+    tokens = vocabulary.with_settings(vocabulary_learning.OF_MPNET, settings)
+    source = Checkpoint(config=tiny.CONFIG, weights={TABLE: np.ones((3, 2)), **weights}, vocabulary=tokens)
+    assert source.host_tokenizer.separators == separators
     with pytest.raises(UserError, match=output):
-        with_positions(Checkpoint(config=tiny.CONFIG, weights=weights), count)
+        with_positions(source, count)
+    assert with_positions(source, count + 1).config.max_position_embeddings == count + 1
+
+
+def test_checkpoint_without_positions_is_refused():
+    with pytest.raises(UserError, match="no position embeddings"):
+        with_positions(Checkpoint(config=tiny.CONFIG), 9)
 
 
 def test_resized_model_reads_longer_rows_and_keeps_short_outputs(tmp_path, capsys):

@@ -162,3 +162,17 @@ def test_user_error_is_one_line(exports, capsys, tmp_path, kind, name, content, 
     assert main.main(["evaluate", str(exports[kind]), f"--file={tmp_path / name}", *flags]) == 2
     stderr = capsys.readouterr().err
     assert stderr.count("\n") == 1 and re.search(expected, stderr)
+
+
+@pytest.mark.parametrize(
+    ("flag", "missing"), [("--label_column=stars", "stars"), ("--text_columns=body", "body"), ("--json", "review")]
+)
+def test_columns_are_checked_before_the_model_is_loaded(capsys, tmp_path, flag, missing):
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "saved_model.pb").write_bytes(b"damaged")
+    about = {"task": "table", "kind": "classes", "labels": ["a", "b"], "reads": {"text_columns": "review"}}
+    (tmp_path / "export" / "about.json").write_text(json.dumps(about))
+    header = "text" if missing == "review" else "review"
+    (tmp_path / "rows.csv").write_text(f"{header},label\nx,a\n")
+    assert main.main(["evaluate", str(tmp_path / "export"), f"--file={tmp_path / 'rows.csv'}", flag]) == 2
+    assert f"rows.csv has no column '{missing}'; its columns: {header}, label." in capsys.readouterr().err

@@ -57,6 +57,17 @@ def test_questions_are_read_in_windows_that_fit_the_positions(folders, positions
     assert (windows.max_seq_length, windows.doc_stride, windows.max_query_length) == expected
 
 
+def test_questions_need_a_token_of_the_text_in_each_row(folders):
+    loaded = live_model.load(folders["span"])
+    for positions, is_enough in ((4, False), (5, True)):
+        found = dataclasses.replace(loaded, config=dataclasses.replace(CONFIG, max_position_embeddings=positions))
+        if is_enough:
+            assert live_model.answers_of("a checkpoint", found)[1]["windows"]["max_query_length"] == 1
+        else:
+            with pytest.raises(UserError, match="a checkpoint has 4 positions; a question and its text need 5 or more"):
+                live_model.answers_of("a checkpoint", found)
+
+
 def logits_of(folder, *texts):
     """The logits of the Keras model for a text or a pair."""
     loaded = bert_tf.load(folder)

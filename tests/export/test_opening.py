@@ -221,6 +221,40 @@ def test_command_answers_without_tensorflow(classifier):
     assert json.loads(answer)["probabilities"] == dict(zip(LABELS, outputs["probabilities"][0].tolist(), strict=True))
 
 
+EVALUATE = """
+import sys
+
+sys.modules.update(dict.fromkeys(("tensorflow", "keras", "tensorflow_text")))  # as if they were not installed
+from bert_tf.cli import main
+
+sys.exit(main.main(["evaluate", *sys.argv[1:]]))
+"""
+OF_LABELS = {"multi_label": ["no", "no,so", "yes", "so"], "regression": ["1", "2.5", "3", "4"]}
+SLOW_KINDS = ("pairs", "windows", "multi_label", "regression", "choice")
+
+
+@pytest.mark.parametrize("kind", ["classes", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW_KINDS)])
+def test_labels_are_scored_without_tensorflow(kind, tmp_path, request, capsys):
+    is_made = kind != "classes"
+    folder = make(kind, tmp_path / "export", ["openvino"]) if is_made else request.getfixturevalue("classifier")
+    count = GOALS[kind][1]
+    names = [*(("text_a", "choice 0", "choice 1") if kind == "choice" else ("text_a", "text_b"))[:count], "label"]
+    labels = OF_LABELS.get(kind, ["0", "1", "1", "0"] if kind == "choice" else ["no", "yes", "so", "no"])
+    rows = [
+        dict(zip(names, [*each.texts, label], strict=True)) for each, label in zip(examples(count), labels, strict=True)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = [folder, f"--file={path}", "--json", "--engine"]
+    done = subprocess.run(
+        [sys.executable, "-c", EVALUATE, *arguments, "openvino"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert main.main(["evaluate", *arguments, "tensorflow"]) == 0
+    scores, expected = (json.loads(output)["scores"] for output in (done.stdout, capsys.readouterr().out))
+    assert expected and scores == pytest.approx(expected, rel=1e-4)
+
+
 SIGNALLED = """
 import gc, os, signal, sys
 import bert_tf
@@ -384,11 +418,14 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
     with pytest.raises(UserError, match="openvino for .* differ from TensorFlow's: logits differs by 2 of the largest"):
         opening.load(str(folder), "openvino")
     settings = json.loads(original)
-    damages = ({"stages": "rows"}, {"stages": 3}, {"precision": "half"}, {"check": []}, {"max_seq_length": "a"})
-    for damage in (*damages, {"shares_rows": 3}):
+    damages = ({"precision": "half"}, {"check": []}, {"max_seq_length": "a"}, {"shares_rows": 3}, {"pad_id": 10**30})
+    for damage in (*damages, {"stages": 3}, {"max_seq_length": 13}):
         (folder / "engines" / "host.json").write_text(json.dumps({**settings, **damage}))
-        with pytest.raises(UserError, match=r"host.json or about.json is damaged \(.*\): export it again"):
+        with pytest.raises(UserError, match=rf"engines/host.json: {next(iter(damage))} is .*; expected "):
             opening.load(str(folder), "openvino")
+    (folder / "engines" / "host.json").write_text(json.dumps({**settings, "stages": "rows"}))
+    with pytest.raises(UserError, match=r"host.json or about.json is damaged \(.*\): export it again"):
+        opening.load(str(folder), "openvino")
     for stages, message in (("os.path", "names code outside of this package"), ("none", "There is no module 'none'")):
         (folder / "engines" / "host.json").write_text(json.dumps({**settings, "stages": stages}))
         with pytest.raises(UserError, match=message):
@@ -408,16 +445,10 @@ def test_a_saved_model_with_damaged_settings_is_refused(tmp_path):
     path = folder / "assets.extra" / "host.json"
     settings = json.loads(path.read_text())
     assert opening.open_model(str(folder), "tensorflow").predict(examples(1))["logits"].shape == (4, 3)
-    missing = {name: value for name, value in settings.items() if name != "max_positions"}
-    for damaged in (
-        missing,
-        {**settings, "max_seq_length": "a"},
-        {**settings, "stages": 3},
-        {**settings, "pad_id": []},
-    ):
-        path.write_text(json.dumps(damaged))
-        with pytest.raises(UserError, match="host.json or about.json is damaged|export it again"):
-            opening.open_model(str(folder), "tensorflow", jit_compile="true").predict(examples(1))
+    for name, value in (("max_positions", None), ("max_seq_length", "a"), ("stages", 3), ("pad_id", [])):
+        path.write_text(json.dumps({**settings, name: value}))
+        with pytest.raises(UserError, match=f"assets.extra/host.json: {name} is .*; expected "):
+            opening.open_model(str(folder), "tensorflow", jit_compile="true")
     path.write_text(json.dumps({**settings, "stages": "os.path"}))
     with pytest.raises(UserError, match="names code outside of this package"):
         opening.open_model(str(folder), "tensorflow")

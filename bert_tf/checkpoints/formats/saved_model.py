@@ -40,11 +40,14 @@ def read(path: str) -> Checkpoint:
     config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
     weights = native.read_weights(os.path.join(path, "variables", "variables"))
     head = read_head_file(extra)
-    about, host = (read_json(os.path.join(path, name)) for name in ("about.json", os.path.join(EXTRA, "host.json")))
+    of_about, of_host = os.path.join(path, "about.json"), os.path.join(extra, "host.json")
+    about, host = read_json(of_about), read_json(of_host)
     if isinstance(about, dict):
-        answers = {**about, **({"host": host} if isinstance(host, dict) else {})}
-        run_files.check_task(Settings(answers, os.path.join(path, "about.json")))
-        head["answers"] = answers
+        run_files.check_task(Settings(about, of_about))
+        head["answers"] = about
+        if isinstance(host, dict):
+            run_files.check_host(Settings(host, of_host))
+            head["answers"] = {**about, "host": host}
     vectors = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
     return Checkpoint(
         config=config,

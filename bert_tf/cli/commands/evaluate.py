@@ -85,7 +85,7 @@ def _scored_export(arguments: argparse.Namespace, folder: str) -> scored_export.
     """The scores of an export or a checkpoint on a labeled file."""
     about = scored_export.about(folder)
     about["reads"] = about["reads"] | shared_flags.given_columns(arguments, arguments.model, about["kind"])
-    scored_export.check_file(arguments.file, about["kind"])
+    scored_export.check_file(arguments.file, about)
     texts = None if loaded_model.is_export(folder) else scored_export.number_of_texts(arguments.file, about)
     return scored_export.score(
         folder,

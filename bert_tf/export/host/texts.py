@@ -27,6 +27,7 @@ class Stages:
         self._length, self._truncation = settings["max_seq_length"], settings.get("truncation", LONGEST_FIRST)
         self._windows, last = settings.get("windows"), settings.get("last_layer", {})
         self._last = last if callable(last) else functools.cache(lambda: json_values.arrays_from_json(last))
+        self._last()  # raises for damaged arrays
         shapes = self._head.input_shapes(settings["texts"])
         self.inputs = {name: shape[0] if shape else None for name, shape in shapes.items()}
 

@@ -19,8 +19,7 @@ from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.heads.base.text_head import TextHead, Windows
 from bert_tf.heads.base.text_rows import TextRows, empty_row
 from bert_tf.heads.base.text_windows import pack_windows
-from bert_tf.heads.base.training import Training
-from bert_tf.model.heads import of_head
+from bert_tf.heads.base.training import Training, model_heads
 from bert_tf.model.packing import PackingSpec
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer, pack
@@ -112,7 +111,7 @@ class TextTraining(Training):
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         pooling = {"window_pooling": self.head.windows.pooling} if self.head.windows else {}
-        return of_head(self.head, config, self.head.size, dtype=dtype, **pooling)
+        return model_heads.of_head(self.head, config, self.head.size, dtype=dtype, **pooling)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """The predictions of the head for texts, and the name of the "label", string [B].

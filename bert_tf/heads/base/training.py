@@ -17,9 +17,10 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.rows import Rows, StoredRows
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.model.heads import of_head
-from bert_tf.runtime.lazy import keras, tf
+from bert_tf.runtime.lazy import keras, module, tf
 from bert_tf.text.tokenizer import Tokenizer, tokenizer_of
+
+model_heads = module("bert_tf.model.heads")  # not needed to score answers
 
 
 class Training(abc.ABC):
@@ -80,7 +81,7 @@ class Training(abc.ABC):
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """The Keras model; dtype is a dtype policy, or the name of one."""
-        return of_head(self.head, config, self.head.size, dtype=dtype)
+        return model_heads.of_head(self.head, config, self.head.size, dtype=dtype)
 
     def vector_choice(self, config: BertConfig) -> VectorChoice | None:
         """See `heads.base.servable`."""

@@ -180,6 +180,11 @@ class Search:
         return start_scores[order], end_scores[order], begins, ends
 
 
+def fewest_positions(separators: int) -> int:
+    """Tokens of a row with a token of the question and one of the context."""
+    return 4 + separators
+
+
 def room_and_stride(windows: Windows, size: int) -> tuple[int, int]:
     """Tokens of a window next to a question of that size, and the stride to the next window."""
     room = windows.max_seq_length - 2 - windows.separators - size

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import importlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from bert_tf import heads
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.data import tables
-from bert_tf.data.examples import Example
+from bert_tf.data.examples import Example, label_columns
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, loaded_model, opening, prediction_inputs, text_function
 from bert_tf.export.batches import predict_in_order
@@ -60,13 +61,20 @@ def about(folder: str) -> dict[str, Any]:
     return {"labels": [], "reads": {}, **values, "kind": kind}
 
 
-def check_file(path: str, kind: str) -> None:
-    """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of the wrong type."""
-    contents = heads.get(kind).wording().labelled_file
+def check_file(path: str, about: Mapping[str, Any]) -> None:
+    """Raises UserError, before a model is loaded, for a file that is missing, of the wrong type or lacks a column."""
+    contents = heads.get(about["kind"]).wording().labelled_file
     if not contents and files.exists(path) and not tables.is_table(path):
         raise UserError(f"{path} is not a table with labels; expected a name ending in {', '.join(tables.EXTENSIONS)}.")
     if not files.is_file(path):
         raise UserError(f"There is no file {path}: pass {contents or 'a table'}.")
+    columns = comma_separated(about["reads"].get("text_columns"))
+    has_own_layout = not columns and (_glue_layout(about) or about.get("task") == "swag")
+    if contents or has_own_layout or issubclass(heads.get(about["kind"]), Vectors):
+        return
+    for _, row in itertools.islice(tables.read(path, malformed=[]), 1):
+        labels = label_columns(about["reads"].get("label_column") or "label", row)
+        tables.check_columns(path, row, [*columns, *labels])
 
 
 def number_of_texts(path: str, about: Mapping[str, Any]) -> int | None:
