@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from bert_tf.config.bert_config import SIZES, BertConfig
+from bert_tf.config.train_config import TrainConfig
 
 if TYPE_CHECKING:
     from bert_tf.recipes.pretraining.pretraining_flags import Flags
@@ -98,11 +99,13 @@ def _rounded(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
-def after_pretraining(loss: float, unigram: float) -> list[str]:
+def after_pretraining(loss: float, unigram: float, training: TrainConfig) -> list[str]:
     """Warnings about the masked LM loss on held-out text, compared with guessing tokens by frequency, in nats."""
     if loss < unigram - CLEARLY:
         return []
+    length = "budget_minutes" if training.budget_minutes else "num_train_steps"
     return [
         f"Warning: the loss, {loss:.4f}, is not clearly below {unigram:.4f}, the loss of guessing tokens by their "
-        "frequency: the model has not learned to use the context. Train longer, or raise --learning_rate."
+        "frequency: the model has not learned to use the context. Raise "
+        f"--{length} (now {getattr(training, length):g}) or --learning_rate."
     ]

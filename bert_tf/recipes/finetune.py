@@ -132,6 +132,9 @@ def main(options: FineTuningFlags) -> None:
         if options.dry_run:
             plan_text.show(plan.lines(), plan.options)
             return
+        if plan.is_finished:
+            print(f"This run is finished; its results are in {folder.path}.", flush=True)
+            return
         execute(plan, folder)
         if folder.is_chief:
             next_steps.finish(folder, for_program=options.from_program)
@@ -143,7 +146,7 @@ def execute(plan: Plan, folder: RunFolder) -> None:
     if compared:
         open_folder(folder, plan.options)
         sweep.begin(folder, compared)
-    finished = [name for name, options in compared.items() if sweep.is_finished(options)]  # the same on every worker
+    finished = [each.name for each in plan.runs if each.is_compared and each.is_finished]  # the same on every worker
     last = plan.runs[-1]
     for number, each in enumerate(plan.runs, 1):
         if not each.is_compared:

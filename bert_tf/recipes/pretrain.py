@@ -14,7 +14,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.pretraining import records
-from bert_tf.errors import UserError, listed
+from bert_tf.errors import UserError, count_text, listed
 from bert_tf.export import engine_network, loaded_model, opening
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.head import as_text
@@ -71,7 +71,7 @@ def run_phase(plan: Plan) -> None:
         start = dataclasses.replace(start, config=config)
         in_both = manifest.get("evaluates_on_training_text")
         folder.update(evaluated_on="the training text" if in_both else "held-out text")
-        print(describe(manifest), flush=True)
+        print(describe(manifest, nsp=bool(options.next_sentence_weight)), flush=True)
         for warning in manifest["warnings"]:
             print(f"Warning: {warning}", flush=True)
         if options.prepare_only:
@@ -121,7 +121,7 @@ def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder
         return unigram_loss(records.token_counts(manifest), held_out)
 
     def warn(results: Mapping[str, float]) -> None:
-        for line in advice.after_pretraining(results["masked_lm_loss"], loss_by_frequency()):
+        for line in advice.after_pretraining(results["masked_lm_loss"], loss_by_frequency(), training):
             terminal.say(line)
 
     if options.do_train:
@@ -139,10 +139,10 @@ def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder
             export_and_demo(task, model, tokenizer, evaluator, options, folder)
 
 
-def describe(manifest: Mapping[str, Any]) -> str:
-    """Description of the records, for the terminal."""
+def describe(manifest: Mapping[str, Any], *, nsp: bool) -> str:
+    """Description of the records, for the terminal. nsp: whether the next sentence is predicted."""
     if "statistics" in manifest:
-        return records.describe(manifest["statistics"])
+        return records.describe(manifest["statistics"], nsp=nsp)
     train, held_out = (len(manifest[f"{split}_files"]) for split in ("train", "eval"))
     return f"{train} files of records masked by another program, {held_out} held out"
 
@@ -202,7 +202,7 @@ def report_results(results: Mapping[str, float], training: TrainConfig, folder: 
     folder.write_json("eval_results.json", results)
     step = folder.last_step() if training.budget_minutes else training.num_train_steps
     folder.log(step, {f"eval_{name}": value for name, value in results.items()})
-    print(f"On {folder.run['evaluated_on']}:")
+    print(f"On {folder.run['evaluated_on']}, after {count_text(step, 'step')}:")
     for name, value in results.items():
         print(f"  {name:26} {value:.4f}", flush=True)
 
@@ -245,5 +245,5 @@ def export_and_demo(
     for sentence, tokens, scores in zip(sentences, outputs["pieces"], outputs["scores"], strict=True):
         best = [{"piece": as_text(t), "score": float(s)} for t, s in zip(tokens[0][:5], scores[0][:5], strict=True)]
         filled.append({"text": sentence, "answers": best})
-        print(f"  {sentence}  ->  " + "; ".join(f"{answer['piece']} {answer['score']:.0%}" for answer in best[:3]))
+        print(f"  {sentence}  ->  " + "; ".join(f'"{answer["piece"]}" {answer["score"]:.0%}' for answer in best[:3]))
     folder.write_json("examples.json", {"fill_mask": filled, "held_out": held_out})

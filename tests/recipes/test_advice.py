@@ -53,8 +53,14 @@ def test_too_many_passes_warning_names_a_number_of_steps():
 
 @pytest.mark.parametrize(("loss", "count"), [(6.5, 0), (6.61, 0), (6.63, 1), (6.72, 1), (6.7203, 1), (7.36, 1)])
 def test_loss_not_clearly_below_unigram_gives_a_warning(loss, count):
-    warnings = advice.after_pretraining(loss, 6.72)
+    warnings = advice.after_pretraining(loss, 6.72, options().training)
     assert len(warnings) == count and all(f"{loss:.4f}, is not clearly below 6.7200" in each for each in warnings)
+
+
+def test_warning_names_the_flag_for_the_length_of_training():
+    for changes, named in (({}, "--num_train_steps (now 100)"), ({"budget_minutes": 1.0}, "--budget_minutes (now 1)")):
+        (warning,) = advice.after_pretraining(7.0, 6.72, options(**changes).training)
+        assert warning.endswith(f"Raise {named} or --learning_rate.")
 
 
 def computed(tmp_path, **changes):

@@ -58,6 +58,25 @@ def test_run_writes_results_and_a_readable_checkpoint(trained):
     }
 
 
+def test_finished_run_does_nothing_until_a_result_is_missing(trained):
+    folder, run, _ = trained
+    flags = {**TINY, "data_dir": folder, "output_dir": run, "export_attention": True}
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for fewer in ({}, {"do_export": False}):
+        code, stdout, stderr = script(**flags, **fewer)
+        assert code == 0, stderr
+        assert stdout.endswith(f"This run is finished; its results are in {run}.\n")
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    results = run / "eval_results.json"
+    results.unlink()
+    code, stdout, stderr = script(**flags, do_export=False)
+    assert code == 0, stderr
+    assert "This run is finished" not in stdout and "Results are in" in stdout
+    assert json.loads(results.read_text()) == pytest.approx(json.loads(before[results]))
+    phases = [json.loads(text)["phases"] for text in (before[run / "run.json"], (run / "run.json").read_text())]
+    assert phases[0] == phases[1], "nothing was trained"
+
+
 def test_trained_model_predicts_unlabeled_file_with_its_labels(trained):
     folder, run, _ = trained
     flags = {**TINY, "do_train": False, "do_eval": False, "do_export": False, "do_predict": True}

@@ -99,7 +99,11 @@ def test_run_writes_all_its_outputs(whole_run):
         *("bert_config.json", "tokenizer_config.json", "vocab.txt", "task.json", "export", "report.html", "README.md"),
     }
     assert f"the report is {run / 'report.html'}" in output
-    assert "The export fills masks:" in output and f"\n  bert-tf serve {run} " in output
+    assert (
+        "\nOn held-out text, after " in output
+        and "The export fills masks:" in output
+        and f"\n  bert-tf serve {run} " in output
+    )
     assert (run / "export" / "saved_model.pb").stat().st_size > 0
     assert "<svg" in (run / "report.html").read_text()
     assert any(path.name.startswith("events.") for path in (run / "events").iterdir())

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
         chosen = {name: manifest[name] for name in ("statistics", "warnings")}
         print(json.dumps({"records": arguments.output, **chosen}))
         return
-    print(records.describe(manifest["statistics"]))
+    print(records.describe(manifest["statistics"], nsp=options.nsp))
     for warning in manifest["warnings"]:
         print(f"Warning: {warning}")
 

@@ -91,8 +91,8 @@ def find_problems(
     return warnings
 
 
-def describe(statistics: Mapping[str, Mapping[str, Any]]) -> str:
-    """Formats manifest["statistics"] as a table, one column per split."""
+def describe(statistics: Mapping[str, Mapping[str, Any]], *, nsp: bool = True) -> str:
+    """Formats manifest["statistics"] as a table, one column per split. nsp: whether the next sentence is predicted."""
     splits = [split for split in ("train", "eval") if statistics[split]["instances"]]
     rows = [("", *splits)]
     for title, text in (
@@ -104,7 +104,7 @@ def describe(statistics: Mapping[str, Mapping[str, Any]]) -> str:
         ("instances", lambda s: f"{s['instances']:,}"),
         ("  mean length", lambda s: f"{s['mean_length']:.1f}"),
         ("  padding", lambda s: f"{s['padding_share']:.1%}"),
-        ("  random next", lambda s: f"{s['random_next_share']:.1%}"),
+        *[("  random next", lambda s: f"{s['random_next_share']:.1%}")] * nsp,
         ("record bytes", lambda s: f"{s['bytes']:,}"),
     ):
         rows.append((title, *(text(statistics[split]) for split in splits)))

@@ -218,6 +218,13 @@ def without_apostrophe(text: str) -> str:
     return text[1:] if text.startswith("'") and _without_formula(text[1:]) == text else text
 
 
+def described(written: str, scores: Mapping[str, float]) -> list[str]:
+    """Lines about written predictions, with their scores, if any. written: a sentence without its full stop."""
+    if not scores:
+        return [f"{written}."]
+    return [f"{written}; their scores:", *(f"  {name:26} {value:.4f}" for name, value in scores.items())]
+
+
 def write_submission(folder: str, name: str, rows: Iterable[Answered]) -> None:
     """Writes a file for GLUE's leaderboard: a header, then index and label (or number) of each example."""
     files.make_folder(folder)

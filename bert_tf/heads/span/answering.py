@@ -18,6 +18,7 @@ from bert_tf.data import questions
 from bert_tf.data.examples import Example
 from bert_tf.data.questions import Prediction, Question
 from bert_tf.errors import UserError, count_text
+from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered
 from bert_tf.heads.base.training import Training
 from bert_tf.heads.span import (
@@ -195,11 +196,8 @@ class Answering(SpanHead):
         head = self.aligned()
         answers = head.best_answers(predictions, split)
         path = squad_files.write(folder, split.questions[: len(answers)], answers)
-        scores = head.scores(predictions, split)
-        return [
-            f"Wrote {count_text(len(answers), 'answer')} to {path}.",
-            *(f"  {name:26} {value:.4f}" for name, value in scores.items()),
-        ]
+        written = f"Wrote {count_text(len(answers), 'answer')} to {path}"
+        return prediction_files.described(written, head.scores(predictions, split))
 
     def aligned(self) -> Self:
         """The head as it extracts written answers: as in google-research/bert, with `word_alignment`."""

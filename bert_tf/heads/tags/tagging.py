@@ -19,7 +19,7 @@ from bert_tf.data.examples import Example
 from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, count_text
-from bert_tf.heads.base.prediction_files import json_line
+from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.training import Training
 from bert_tf.heads.tags import Tags, entity_scores, tag_serving
 from bert_tf.heads.tags.decoding import decode
@@ -216,14 +216,11 @@ class Tagging(Tags):
         file's own scheme.
         """
         rows, path = self.sentence_predictions(predictions, split), os.path.join(folder, f"{name}.txt")
-        write_lines(os.path.join(folder, f"{name}.jsonl"), map(json_line, rows))
+        write_lines(os.path.join(folder, f"{name}.jsonl"), map(prediction_files.json_line, rows))
         scheme, labels = split.file.scheme or self.tag_set.scheme, self.word_predictions(predictions, split)[0]
         split.file.write(path, [tag_schemes.spans_to_tags(self.tag_set.spans(row), len(row), scheme) for row in labels])
-        scores = self.scores(predictions, split)
-        return [
-            f"Wrote {count_text(len(rows), 'prediction')} to {path}.",
-            *(f"  {score:26} {value:.4f}" for score, value in scores.items()),
-        ]
+        written = f"Wrote {count_text(len(rows), 'prediction')} to {path}"
+        return prediction_files.described(written, self.scores(predictions, split))
 
     @property
     def host_settings(self) -> dict[str, Any] | None:

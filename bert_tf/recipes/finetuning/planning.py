@@ -26,6 +26,7 @@ from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
+RESULTS = ("do_eval", "do_predict", "do_export")  # flags that request something else than training
 
 
 class Setup(NamedTuple):
@@ -66,6 +67,29 @@ class RunPlan:
     def is_refit(self) -> bool:
         """Whether it replaces the model of a single run, whose thresholds it takes."""
         return len(self.after) == 1
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether this run has finished in its folder, on data of the same size and with all the requested results."""
+        run = run_files.read_run(self.options.output_dir)
+        described = [] if self.reads else self.setup.data.get("splits", [])
+        return (
+            bool(run.get("finished"))
+            and _are_recorded(self.options, run, but=("num_train_epochs", "start") if self.after else ())
+            and {*described} <= {*(run.get("data") or {}).get("splits", ())}
+            and self.has_results
+        )
+
+    @property
+    def has_results(self) -> bool:
+        """Whether its folder contains the scores, predictions and the export that its flags request."""
+        options, task = self.options, self.setup.task
+        names = files.names(options.output_dir)
+        return (
+            (not self.is_scored or "eval_results.json" in names)
+            and (not (options.do_predict and task.test_splits) or any(each.startswith("predictions") for each in names))
+            and (not options.do_export or files.exists(os.path.join(options.output_dir, "export", "saved_model.pb")))
+        )
 
     @functools.cached_property
     def splits(self) -> list[str]:
@@ -120,6 +144,24 @@ class Plan:
         """{name: flags} of the compared runs."""
         return {each.name: each.options for each in self.runs if each.is_compared}
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether all runs have finished, and the folder contains the model, the requested results and the report."""
+        options = self.options
+        folder = RunFolder(options.output_dir, is_chief=False)
+        run = run_files.read_run(folder.path)
+        as_a_whole = dataclasses.replace(self.runs[0], options=options)
+        return (
+            options.do_train
+            and not options.write_examples
+            and bool(run.get("finished"))
+            and (not self.compared or _are_recorded(options, run))
+            and starting_point.is_trained(folder)
+            and files.exists(folder.file("report.html"))
+            and as_a_whole.has_results
+            and all(each.is_finished for each in self.runs)
+        )
+
     def lines(self) -> dict[str, str]:
         """{topic: sentence}; values that differ between runs are joined by "or"."""
         options, (start, task, *_) = self.options, self.runs[0].setup
@@ -142,6 +184,13 @@ class Plan:
             gpus = machine.gpus_used(options.devices.device)
             lines["time"] = plan_text.time(advice.training_seconds(start.config, mean * rows, gpus=gpus))
         return lines
+
+
+def _are_recorded(options: FineTuningFlags, run: Mapping[str, Any], *, but: Sequence[str] = ()) -> bool:
+    """Whether run.json has these flags, except those in `but`, the folder, and results that are not requested now."""
+    requested, recorded = options.values(), run.get("flags") or {}
+    ignored = {"output_dir", *but, *(name for name in RESULTS if not requested[name])}
+    return all(recorded.get(name) == value for name, value in requested.items() if name not in ignored)
 
 
 def _training_text(run: RunPlan) -> str:

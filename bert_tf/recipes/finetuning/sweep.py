@@ -95,15 +95,6 @@ def begin(folder: RunFolder, runs: Iterable[str]) -> None:
         folder.write_json(FILE, {"planned": list(runs)})
 
 
-def is_finished(options: FineTuningFlags) -> bool:
-    """Returns whether a run with these options has finished in its folder."""
-    run = run_files.read_run(options.output_dir)
-    recorded = run.get("flags") or {}
-    requested = {**options.values(), "output_dir": None}
-    has_results = files.exists(os.path.join(options.output_dir, "eval_results.json"))
-    return bool(run.get("finished")) and has_results and {**recorded, "output_dir": None} == requested
-
-
 def check_any(outcomes: Mapping[str, Outcome]) -> None:
     """Raises TrainingError if all runs failed, with the error of the last."""
     errors = [outcome["failed"] for outcome in outcomes.values() if "failed" in outcome]

@@ -26,6 +26,19 @@ RECIPE = {
 }
 ROWS = {"next_sentence_weight": 0.0, "keep_pairs": True}  # these determine the records
 FLAGS = ("model_size", "vocab_size", "budget_minutes", *RECIPE, *ROWS)  # possible choices of `defaults`
+REASONS = {
+    "model_size": "the largest that text and time suffice for",
+    "vocab_size": "the amount of text",
+    "budget_minutes": f"about {advice.PASSES} passes over the text, {COFFEE_BREAK:g} minutes at most",
+    "optimizer": "learns more in few steps than adamw",
+    "learning_rate": "a small model needs large updates",
+    "warmup_proportion": "training is short",
+    "train_batch_size": "more steps in the same time",
+    "dropout_prob": "training is too short to overfit",
+    "save_checkpoints_steps": "each is followed by an evaluation",
+    "next_sentence_weight": "all time goes into masked LM",
+    "keep_pairs": "rows of two segments, for tasks with pairs of texts",
+}
 
 
 def defaults(tokens: int, given: Mapping[str, Any], *, gpus: int = 0, processes: int = 1) -> dict[str, Any]:

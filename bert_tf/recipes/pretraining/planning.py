@@ -57,7 +57,7 @@ class Plan:
         if not options.do_train:
             return {**lines, "training": "none"}
         if training.budget_minutes:
-            lines["training"] = f"{training.budget_minutes:g} minutes"
+            lines["training"] = count_text(training.budget_minutes, "minute")
         else:
             seen = per_step * training.num_train_steps
             passes = f", about {max(seen / tokens, 0.1):,.1f} passes over the text" if tokens else ""

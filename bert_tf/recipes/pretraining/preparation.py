@@ -72,14 +72,18 @@ def checked_step(options: Flags, start: Checkpoint) -> step_memory.Step:
 
 def with_computed_defaults(options: Flags, facts: Facts) -> Flags:
     """The flags with the numbers of steps and the model size, if these depend on other flags or the text."""
+    chosen: dict[str, Any] = {}
     if "input_file" in options.given and options.model.model_size == "auto":
-        options = _for_own_text(options, facts.tokens)
+        chosen = _for_own_text(options, facts.tokens)
+        options = options.with_defaults(chosen, own_text.REASONS)
     if options.training.budget_minutes:
         _check_budget(options)
     if options.training.num_train_steps == AUTO_STEPS:
         tokens_per_step = options.training.train_batch_size * options.max_seq_length
         steps = advice.number_of_steps(facts.tokens, tokens_per_step)
-        options = options.decided({"num_train_steps": steps}, f"about {advice.PASSES} passes over the text")
+        reason = f"about {advice.PASSES} passes over the text"
+        reason = "has no effect: training ends after budget_minutes" if options.training.budget_minutes else reason
+        options = options.decided({"num_train_steps": steps}, reason)
         between = min(options.training.save_checkpoints_steps, -(-steps // EVALUATIONS))
         options = options.with_defaults({"save_checkpoints_steps": between}, f"{EVALUATIONS} evaluations or more")
     if options.training.num_warmup_steps == BY_PROPORTION:  # run.json must contain the number
@@ -87,17 +91,17 @@ def with_computed_defaults(options: Flags, facts: Facts) -> Flags:
         options = options.decided({"num_warmup_steps": steps}, "warmup_proportion of the steps")
     if options.model.model_size == "auto":
         options = options.decided({"model_size": advice.model_size(facts.tokens)}, "the amount of text")
+    values = options.values()
+    for line in own_text.lines(facts.tokens, {name: values[name] for name in chosen}) if chosen else ():
+        terminal.say(line)
     return options
 
 
-def _for_own_text(options: Flags, tokens: int) -> Flags:
-    """The flags with a size and a recipe for the text, which are printed, if the user chose neither."""
+def _for_own_text(options: Flags, tokens: int) -> dict[str, Any]:
+    """{flag: value} of a size and a recipe for the text, if the user chose neither."""
     gpus = machine.gpus_used(options.devices.device)
     given = {name: value for name, value in options.values().items() if name in options.given}
-    chosen = own_text.defaults(tokens, given, gpus=gpus, processes=max(1, number_of_workers()))
-    for line in own_text.lines(tokens, chosen) if chosen else ():
-        terminal.say(line)
-    return options.with_defaults(chosen, f"for about {tokens:,} tokens of text")
+    return own_text.defaults(tokens, given, gpus=gpus, processes=max(1, number_of_workers()))
 
 
 def _check_budget(options: Flags) -> None:

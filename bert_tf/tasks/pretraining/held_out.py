@@ -41,6 +41,8 @@ def held_out_examples(
 ) -> list[dict[str, Any]]:
     """The model's predictions for one mask in each of the first `count` rows of batches of held-out text.
 
+    It is in place of a whole word, if the row has such a mask.
+
     Returns [{"before", "truth", "after", "answers": [{"piece", "score"}, ...]}]; before and after are at most SHOWN
     tokens.
     """
@@ -51,12 +53,17 @@ def held_out_examples(
     examples = []
     for row in np.flatnonzero(rows["lengths"]):
         used = np.flatnonzero(batch["masked_lm_weights"][row])
-        middle = used[len(used) // 2]
         token_ids = rows["token_ids"][row].copy()
         positions = predicted_positions(model.config, rows["masked_lm_positions"][row])
         token_ids[positions[used]] = rows["masked_lm_ids"][row][used]
+        continues = np.append(tokenizer.is_continuation[token_ids], False)
+        is_word = ~(continues[positions[used]] | continues[positions[used] + 1])
+        used = used[is_word] if is_word.any() else used
+        middle = used[len(used) // 2]
         position = positions[middle]
         first, end = max(0, position - SHOWN), min(position + 1 + SHOWN, rows["lengths"][row])
+        if first and not continues[first:position].all():
+            first += np.argmin(continues[first:position])  # the start of a word
         parts = [token_ids[first:position], token_ids[position + 1 : end]]
         before, after = (_with_names_of_bert(text, tokenizer) for text in tokenizer.detokenize(parts))
         tokens = tokenizer.ids_to_tokens(ids[row, middle]).numpy()

@@ -103,6 +103,7 @@ def test_statistics_and_token_counts_describe_the_text(tmp_path, make):
     assert train["layouts"] == {"sentences": 2}
     table = describe(manifest["statistics"])
     assert f"{train['instances']:,}" in table and "2 files: a sentence in each line" in table
+    assert "random next" in table and "random next" not in describe(manifest["statistics"], nsp=False)
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
     assert manifest["wanted"]["train_input"][0].startswith("a.txt ") and str(tmp_path) not in json.dumps(manifest)
     names = ["eval-00000-of-00001.tfrecord", "manifest.json", "token_counts.npy", "train-00000-of-00001.tfrecord"]

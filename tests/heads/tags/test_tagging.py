@@ -137,7 +137,7 @@ def test_two_replicas_tag_like_one_and_partial_rows_give_whole_sentences(path, p
 def test_predictions_add_a_column_and_entities_are_text_slices(path, predicted, tmp_path):
     task, (expected, predictions) = task_of(path), predicted
     lines = task.write_predictions(str(tmp_path), "test", predictions)
-    assert lines[0] == f"Wrote 5 predictions to {tmp_path / 'predictions.txt'}." and len(lines) == 4
+    assert lines[0] == f"Wrote 5 predictions to {tmp_path / 'predictions.txt'}; their scores:" and len(lines) == 4
     written = (tmp_path / "predictions.txt").read_text().splitlines()
     assert [line.rpartition(" ")[0] or line for line in written] == FILE.splitlines()
     again = conll_files.ConllFile(str(tmp_path / "predictions.txt"), conll_files.ColumnLayout(scheme="iob2"))

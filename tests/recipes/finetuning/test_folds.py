@@ -156,6 +156,7 @@ def test_refit_trains_on_the_held_out_rows_too_and_keeps_their_scores(tmp_path):
         "trained on all 16 rows" in (run / "report.html").read_text()
         and "all 16 rows" in (run / "README.md").read_text()
     )
+    assert finetune().stdout.endswith(f"This run is finished; its results are in {run}.\n")
     refused = finetune(do_train=False, do_eval=True)
     assert refused.returncode == 2 and "trained on all rows, including the held-out ones" in refused.stderr
 
@@ -165,7 +166,8 @@ def test_runs_of_all_folds_and_a_model_of_all_rows(tmp_path):
     rows = [f"the {animal} sat on mat number {n},{animal}\n" for n in range(6) for animal in ("cat", "dog")]
     (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
     flags = {**TINY, "data_dir": tmp_path, "output_dir": tmp_path / "run", "folds": 3}
-    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()), eager=True)
+    command = ["run_classifier.py", *(f"--{name}={value}" for name, value in flags.items())]
+    done = warm.run(*command, eager=True)
     assert done.returncode == 0, done.stderr
     assert "Cross-validation, 3 folds" in done.stdout and "Training on 12 examples" in done.stdout
     assert "To beat, mean of the folds:" in done.stdout and "train: 12 examples" in done.stdout
@@ -174,3 +176,5 @@ def test_runs_of_all_folds_and_a_model_of_all_rows(tmp_path):
     scores = json.loads((tmp_path / "run" / "eval_results.json").read_text())
     assert scores["accuracy"] == results["combinations"][0]["scores"]["accuracy"]["mean"]
     assert (tmp_path / "run" / "export" / "about.json").exists()
+    again = warm.run(*command, eager=True)
+    assert again.stdout.endswith(f"This run is finished; its results are in {tmp_path / 'run'}.\n")

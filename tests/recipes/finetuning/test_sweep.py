@@ -175,6 +175,8 @@ def test_killed_sweep_resumes_and_keeps_the_best_run(tmp_path):
     assert again.returncode == 0, again.stderr
     assert "Run 1 of 2: seed=12345 is finished\n" in again.stdout
     assert json.loads(first.read_text())["finished"] == finished
+    done = warm.run("run_classifier.py", *arguments(flags), eager=True)
+    assert done.stdout.endswith(f"This run is finished; its results are in {tmp_path / 'run'}.\n")
     summary = json.loads((tmp_path / "run" / "sweep.json").read_text())
     best = summary["runs"][summary["best_run"]]["results"]
     assert best["accuracy"] == max(each["results"]["accuracy"] for each in summary["runs"].values())

@@ -27,6 +27,16 @@ def test_a_text_alone_gets_a_small_model_a_recipe_that_learns_and_minutes(text, 
     assert "--optimizer=muon" in printed and "--budget_minutes=10" in printed and "--recipe=google" in printed
 
 
+def test_printed_choices_are_those_of_the_plan_and_have_reasons(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("Some words of a text.\n" * 7000)  # about 31,000 tokens
+    options = chosen(str(tmp_path / "text.txt"))
+    steps, printed = options.training.save_checkpoints_steps, capsys.readouterr().out
+    assert steps < own_text.RECIPE["save_checkpoints_steps"] and f"--save_checkpoints_steps={steps}" in printed
+    assert options.reasons["num_train_steps"] == "has no effect: training ends after budget_minutes"
+    assert options.reasons["learning_rate"] == "a small model needs large updates"
+    assert own_text.REASONS.keys() == {*own_text.FLAGS}
+
+
 def test_flags_override_what_is_chosen(text):
     options = chosen(text, learning_rate=0.003, budget_minutes=3.0, vocab_size=500)
     assert (options.training.learning_rate, options.training.budget_minutes) == (0.003, 3)

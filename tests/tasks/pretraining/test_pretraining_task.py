@@ -226,6 +226,21 @@ def test_held_out_examples_show_the_true_token(manifest, tokenizer, monkeypatch)
         assert short["after"].split() == example["after"].split()[:2]
 
 
+def test_held_out_examples_hide_whole_words(tokenizer, monkeypatch):
+    ids = [PIECES.index(piece) for piece in "[CLS] cat ##s fox ##s dog red ##s [SEP]".split()]
+    masked, batch = [3, 4, 5, 6, 7], {"token_ids": [ids], "lengths": [len(ids)]}
+    batch |= {"masked_lm_positions": [masked], "masked_lm_ids": [[ids[each] for each in masked]]}
+    batches = tf.data.Dataset.from_tensors({**batch, "masked_lm_weights": [[1.0] * len(masked)]})
+
+    def model(batch):
+        return {"masked_lm_logits": tf.zeros([1, len(masked), len(PIECES)])}
+
+    model.config = tiny.CONFIG
+    monkeypatch.setattr(held_out, "SHOWN", 3)
+    examples = held_out.held_out_examples(batches, model, tokenizer)
+    assert [(each["before"], each["truth"]) for each in examples] == [("foxs", "dog")]
+
+
 def test_masked_sentences_have_one_mask_and_no_other_special_token():
     examples = [{"before": "[CLS] the fox", "after": "home [SEP] it ran [SEP]"}] * 5
     sentences = held_out.masked_sentences(examples, count=2)
