@@ -14,7 +14,7 @@ from safetensors import SafetensorError, numpy
 from bert_tf.checkpoints import tf_index
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError, of_os_error
-from bert_tf.runtime import files, run_files
+from bert_tf.runtime import files, head_records
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.runtime.lazy import tf
 from bert_tf.runtime.settings import FLAG, TEXT, TEXTS, read_settings
@@ -160,7 +160,7 @@ def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any
 def read_head_file(folder: str, name: str = LABELS) -> dict[str, Any]:
     """The Checkpoint fields for its head, "labels", "kind" and "answers", as far as the file has them."""
     values = read_settings(os.path.join(folder, name))
-    run_files.check_task(values)
+    head_records.check_task(values)
     answers = dict(values) if values.get("host") else {}
     return {"labels": values.value("labels", TEXTS) or None, "kind": values.value("kind", TEXT), "answers": answers}
 

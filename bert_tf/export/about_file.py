@@ -6,7 +6,7 @@ from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
-from bert_tf.runtime.run_files import HEAD_KINDS, check_thresholds
+from bert_tf.runtime.head_records import HEAD_KINDS, check_thresholds
 from bert_tf.runtime.settings import OBJECT, TEXT, Kind, Settings, shortened, whole
 
 NAME, EXTRA = "about.json", "assets.extra"  # TensorFlow's loaders ignore the files in this folder

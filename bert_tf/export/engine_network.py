@@ -17,7 +17,7 @@ from bert_tf.export.network import SHARES_ROWS, Arrays, Network
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model import packing
 from bert_tf.model.packing import Placement
-from bert_tf.runtime import files, json_files, run_files
+from bert_tf.runtime import files, head_records, json_files, run_files
 from bert_tf.runtime.settings import (
     FLAG,
     LIST,
@@ -131,7 +131,7 @@ def settings_of(folder: str) -> dict[str, Any]:
     if missing:
         raise UserError(f"{path} lacks {missing[0]}: export it again with --engine.")
     host_settings.check(values)
-    run_files.check_present(values, KINDS)
+    head_records.check_present(values, KINDS)
     return values
 
 

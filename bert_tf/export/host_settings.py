@@ -10,7 +10,7 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.export import about_file, host
 from bert_tf.export.about_file import EXTRA
-from bert_tf.runtime import json_files, json_values, run_files
+from bert_tf.runtime import head_records, json_files, json_values, run_files
 from bert_tf.runtime.settings import OBJECT, Settings, optional, whole
 
 NAME = os.path.join(EXTRA, "host.json")
@@ -52,10 +52,10 @@ def read(folder: str) -> dict[str, Any] | None:
 
 def check(values: Settings) -> None:
     """Raises UserError for a missing value, one of an unexpected kind, or rows longer than the model's positions."""
-    run_files.check_host(values)
-    run_files.check_present(values, KINDS)
-    for each in (values, values.inside("windows")) if values["stages"] in run_files.OF_HOST else ():
-        run_files.check_present(each, {"max_seq_length": optional(whole(1, values["max_positions"]))})
+    head_records.check_host(values)
+    head_records.check_present(values, KINDS)
+    for each in (values, values.inside("windows")) if values["stages"] in head_records.OF_HOST else ():
+        head_records.check_present(each, {"max_seq_length": optional(whole(1, values["max_positions"]))})
 
 
 def of_own_head(folder: str) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ from bert_tf.recipes.finetuning import (
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.recipes.finetuning.planning import Plan, RunPlan
 from bert_tf.reports import next_steps, plan_text
-from bert_tf.runtime import files, process, run_files
+from bert_tf.runtime import files, head_records, process, run_files
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras
 from bert_tf.tasks.task import FineTuningTask
@@ -204,7 +204,7 @@ def run(plan: RunPlan, folder: RunFolder) -> None:
     recorded = {} if options.do_train else folder.run.get("text_statistics") or {}
     folder.update(text_statistics=recorded | {split: task.split(split).statistics() for split in splits})
     write_tokenizer_files(folder, start, task)
-    if options.do_train or not run_files.read_task(folder.path).get("host"):
+    if options.do_train or not head_records.read_task(folder.path).get("host"):
         results.record_head(options, results.load_calibration(task, folder), folder)
     if options.do_train:
         trained_texts.record(folder, task, [split for split in task.eval_splits.values() if split in splits])

@@ -26,7 +26,7 @@ from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.planning import Plan
 from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
 from bert_tf.reports import next_steps, plan_text
-from bert_tf.runtime import files, process, run_files, terminal
+from bert_tf.runtime import files, head_records, process, terminal
 from bert_tf.runtime.cluster import worker_number
 from bert_tf.runtime.lazy import keras
 from bert_tf.tasks import catalog
@@ -112,7 +112,7 @@ def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder
     evaluator = Evaluator(task, model, training, strategy)
     with task.reading():
         record_model(model, evaluator, options, folder)
-    folder.write_json(run_files.TASK, {"task": task.name, "labels": [], "kind": None, "host": task.host_settings})
+    folder.write_json(head_records.TASK, {"task": task.name, "labels": [], "kind": None, "host": task.host_settings})
 
     # Training, evaluation, export
     @functools.cache

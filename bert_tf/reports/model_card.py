@@ -17,7 +17,7 @@ from bert_tf.export import engines
 from bert_tf.heads.base.wording import Wording
 from bert_tf.heads.vectors import Vectors
 from bert_tf.reports import report, scoreboard, text_statistics, usage, wording
-from bert_tf.runtime import atomic_files, files, run_files
+from bert_tf.runtime import atomic_files, files, head_records
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.terminal import printable
 
@@ -81,7 +81,7 @@ def of_run(folder: str) -> str:
         name,
         use,
         summary=_summary(use, config, run.get("parameters"), without_folders(start))
-        + _labels(run_files.read_task(folder).get("labels")),
+        + _labels(head_records.read_task(folder).get("labels")),
         start=start,
         results=_results(use, task, values["scores"]),
         commands="\n".join(command for command, _ in usage.commands_of(folder, name)),

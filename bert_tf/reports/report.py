@@ -27,7 +27,7 @@ from bert_tf.reports.wording import (
     value_text,
     words,
 )
-from bert_tf.runtime import atomic_files, files, run_files
+from bert_tf.runtime import atomic_files, files, head_records, run_files
 from bert_tf.runtime.json_files import parse, read_json, read_object
 from bert_tf.runtime.lazy import module
 
@@ -63,7 +63,7 @@ def read(folder: str) -> dict[str, Any]:
         "details": run_files.read_details(folder),
         "examples": read_object(os.path.join(folder, "examples.json")),
         "deployments": read_json(os.path.join(folder, "deployments.json")),
-        "kind": run_files.read_task(folder).get("kind"),
+        "kind": head_records.read_task(folder).get("kind"),
         "manifest": read_object(os.path.join(folder, "records", "manifest.json")),
     }
 

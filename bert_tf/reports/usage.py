@@ -6,7 +6,7 @@ import shlex
 from bert_tf import heads
 from bert_tf.heads.vectors import Vectors
 from bert_tf.reports import report
-from bert_tf.runtime import run_files
+from bert_tf.runtime import head_records
 from bert_tf.runtime.json_files import read_object
 
 # Options of `bert-tf predict` for an export's inputs.
@@ -49,4 +49,4 @@ def call_of(folder: str) -> str:
 
 def kind_of(folder: str) -> str | None:
     """The head kind of a run, as in task.json; None if it has only pre-training heads."""
-    return run_files.read_task(folder).get("kind")
+    return head_records.read_task(folder).get("kind")

@@ -8,7 +8,6 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.settings import (
-    FLAG,
     LIST,
     OBJECT,
     OBJECTS,
@@ -16,17 +15,14 @@ from bert_tf.runtime.settings import (
     TEXTS,
     Kind,
     Settings,
-    check,
     list_of,
     map_of,
     number,
-    one_of,
-    optional,
     shortened,
     whole,
 )
 
-RUN, TASK, DETAILS = "run.json", "task.json", "eval_details.json"
+RUN, DETAILS = "run.json", "eval_details.json"
 ANY_NUMBER: Kind[float] = Kind("a number", lambda value: isinstance(value, int | float))  # includes NaN
 SCORES = map_of(ANY_NUMBER, "numbers")
 Kinds = Mapping[str, Any]  # {name: a Kind, or Kinds for the object with that name}
@@ -52,68 +48,6 @@ OF_RUN: Kinds = {
     "flags": FLAGS,
     "data": {"splits": TEXTS, "notes": TEXTS},
 }
-HEAD_KINDS: Mapping[str, Kind[Any]] = {
-    **dict.fromkeys(("task", "kind"), TEXT),
-    "labels": TEXTS,
-    "temperature": number(above=0),
-    "thresholds": list_of(number(0, 1), "numbers from 0 to 1"),
-}
-MOST = 1 << 20
-LENGTH, POSITIVE, COUNT = whole(3, MOST), whole(1, MOST), whole(0, MOST)
-LAYER: Kind[dict[str, Any]] = Kind(
-    "a layer with kind, activation, is_residual and arrays",
-    lambda value: (
-        isinstance(value, dict)
-        and value.get("kind") in ("dense", "layer_norm", "normalize")
-        and value.get("activation", "identity") in ("identity", "tanh", "relu", "gelu", "sigmoid", "silu")
-        and FLAG.holds(value.get("is_residual", False))
-        and OBJECT.holds(value.get("arrays"))
-    ),
-)
-TOKEN_POOLINGS = ("cls", "mean", "max", "mean_max", "mean_sqrt_len", "weighted_mean", "last")
-POOLING: Kind[str] = Kind(
-    f"one of pooled, {', '.join(TOKEN_POOLINGS)}, or several joined by +",
-    lambda value: isinstance(value, str) and (value == "pooled" or set(value.split("+")) <= set(TOKEN_POOLINGS)),
-)
-OF_HOST: Mapping[str, Kinds] = {  # {stages: `host_settings` of the heads}; third-party stages have their own
-    "texts": {
-        "texts": whole(1, 1000),
-        "max_seq_length": LENGTH,
-        "truncation": optional(one_of("longest_first", "only_first", "only_second")),
-        "windows": {**dict.fromkeys(("stride", "most"), POSITIVE), "pooling": one_of("mean", "max")},
-    },
-    "tags": {
-        "scheme": one_of("iob1", "iob2", "bioes", "plain"),
-        "windows": {"max_seq_length": LENGTH, "stride": POSITIVE},
-    },
-    "questions": {
-        "windows": {
-            **dict.fromkeys(("doc_stride", "separators"), POSITIVE),
-            "max_seq_length": LENGTH,
-            "max_query_length": COUNT,
-        },
-        "search": {
-            **dict.fromkeys(("n_best_size", "max_answer_length"), POSITIVE),
-            "temperature": number(above=0),
-            "threshold": number(),
-            "has_null": FLAG,
-        },
-    },
-    "masks": {"lm_kind": one_of("masked", "left_to_right", "both_ways"), "predictions": POSITIVE},
-    "vectors": {
-        "unit": one_of("token", "word", "sentence"),
-        "pooling": POOLING,
-        "word_vectors": one_of("first", "mean"),
-        "words": one_of("text", "spaces"),
-        "max_seq_length": LENGTH,
-        "stride": COUNT,
-        "truncate_dim": optional(POSITIVE),
-        "prompt": TEXT,
-        **dict.fromkeys(("include_prompt", "is_normalized_last"), FLAG),
-        "after": list_of(LAYER, "layers"),
-    },
-}
-OF_TASK: Kinds = {**HEAD_KINDS, "calibration": OBJECT}
 OF_SPLIT: Kinds = {
     **dict.fromkeys(("per_class", "hardest", "most_confused"), OBJECTS),
     **dict.fromkeys(("confidence", "questions"), OBJECT),
@@ -124,81 +58,32 @@ OF_SPLIT: Kinds = {
 
 def read_run(folder: files.StrPath) -> dict[str, Any]:
     """run.json: how a run was made; {} if missing or unreadable."""
-    return _read(folder, RUN, OF_RUN)
-
-
-def read_task(folder: files.StrPath) -> dict[str, Any]:
-    """task.json: the task and its head's output, see `Checkpoint.answers`; {} if missing or unreadable."""
-    values = _read(folder, TASK, OF_TASK)
-    check_host(values.inside("host"))
-    return values
-
-
-def check_task(values: Settings) -> None:
-    """Raises UserError for a value of an unexpected kind in task.json or labels.json."""
-    _check(values, OF_TASK)
-    check_host(values.inside("host"))
-    check_thresholds(values)
-
-
-def check_host(values: Settings) -> None:
-    """Raises UserError for a missing or unexpected value in the `host_settings` of a head, which may be empty."""
-    if values:
-        stages = check(values.source, f"{values.place}stages", values.get("stages"), TEXT)
-        if stages in OF_HOST:
-            check_present(values, OF_HOST[stages])
-            _check_room(values.inside("windows"))
-
-
-def _check_room(windows: Settings) -> None:
-    """Raises UserError unless windows leave room for a text next to the question, or show every token of a text."""
-    length = windows.get("max_seq_length")
-    if length and "max_query_length" in windows:
-        check_present(windows, {"max_query_length": whole(0, length - 3 - windows["separators"])})
-    elif length and "stride" in windows:
-        check_present(windows, {"stride": whole(1, length - 2)})
-
-
-def check_present(values: Settings, kinds: Kinds) -> None:
-    """Raises UserError for a missing value, or one of an unexpected kind; whole objects may be missing."""
-    for name, kind in kinds.items():
-        if isinstance(kind, Kind):
-            check(values.source, values.place + name, values.get(name), kind)
-        elif inner := values.inside(name):
-            check_present(inner, kind)
-
-
-def check_thresholds(values: Settings) -> None:
-    """Raises UserError unless there are as many thresholds as labels, or no thresholds."""
-    labels, thresholds = values.get("labels"), values.get("thresholds")
-    if labels and thresholds and len(labels) != len(thresholds):
-        raise UserError(
-            f"{values.source} has {len(thresholds)} thresholds for {len(labels)} labels; expected one for each."
-        )
+    return read_checked(folder, RUN, OF_RUN)
 
 
 def read_details(folder: files.StrPath) -> dict[str, Any]:
     """eval_details.json: {split: tables}; {} if missing or unreadable."""
-    details = _read(folder, DETAILS, {})
+    details = read_checked(folder, DETAILS, {})
     for split in details:
-        _check(details.inside(split), OF_SPLIT)
+        check_known(details.inside(split), OF_SPLIT)
     return details
 
 
-def _read(folder: files.StrPath, name: str, kinds: Kinds) -> Settings:
+def read_checked(folder: files.StrPath, name: str, kinds: Kinds) -> Settings:
     """The content of a file; UserError, with the place, for a value of an unexpected kind."""
     path = os.path.join(folder, name)
     content = read_json(path)
     if not isinstance(content, dict | None):
         raise UserError(f"{path} is {shortened(content)}; expected an object.")
     settings = Settings(content or {}, path)
-    _check(settings, kinds)
+    check_known(settings, kinds)
     return settings
 
 
-def _check(settings: Settings, kinds: Kinds) -> None:
+def check_known(settings: Settings, kinds: Kinds) -> None:
+    """Raises UserError for a value of an unexpected kind; values may be missing."""
     for name, kind in kinds.items():
         if isinstance(kind, Kind):
             settings.value(name, kind)
         else:
-            _check(settings.inside(name), kind)
+            check_known(settings.inside(name), kind)

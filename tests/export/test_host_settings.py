@@ -20,7 +20,7 @@ from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
-from bert_tf.runtime import run_files
+from bert_tf.runtime import head_records
 
 DENSE = VectorLayer("dense", "tanh", arrays={"kernel": np.ones([2, 2], np.float32)})
 CHOICE = VectorChoice(layers=choose_layers("last", 2), unit="sentence", max_seq_length=12, stride=0, after=(DENSE,))
@@ -114,7 +114,7 @@ def test_value_of_another_kind_is_named(tmp_path, kind, place, bad):
 
 @pytest.mark.parametrize("kind", OF_HEADS)
 def test_missing_value_is_named(tmp_path, kind):
-    for name in run_files.OF_HOST[kind].keys() - {"windows", "search", "truncation", "truncate_dim"}:
+    for name in head_records.OF_HOST[kind].keys() - {"windows", "search", "truncation", "truncate_dim"}:
         settings = settings_of(kind)
         del settings[name]
         with pytest.raises(UserError, match=f"host.json: {name} is None; expected "):

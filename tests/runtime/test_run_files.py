@@ -7,7 +7,7 @@ import math
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import run_files
+from bert_tf.runtime import head_records, run_files
 
 FILES = {
     "run.json": {
@@ -26,7 +26,7 @@ FILES = {
 }
 READERS = {
     "run.json": run_files.read_run,
-    "task.json": run_files.read_task,
+    "task.json": head_records.read_task,
     "eval_details.json": run_files.read_details,
 }
 

@@ -19,7 +19,7 @@ from bert_tf.checkpoints.formats import native
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.runtime import files, run_files
+from bert_tf.runtime import files, head_records
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.settings import Settings
 
@@ -43,10 +43,10 @@ def read(path: str) -> Checkpoint:
     of_about, of_host = os.path.join(path, "about.json"), os.path.join(extra, "host.json")
     about, host = read_json(of_about), read_json(of_host)
     if isinstance(about, dict):
-        run_files.check_task(Settings(about, of_about))
+        head_records.check_task(Settings(about, of_about))
         head["answers"] = about
         if isinstance(host, dict):
-            run_files.check_host(Settings(host, of_host))
+            head_records.check_host(Settings(host, of_host))
             head["answers"] = {**about, "host": host}
     vectors = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
     return Checkpoint(

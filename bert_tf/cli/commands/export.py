@@ -24,7 +24,7 @@ from bert_tf.export import engine_network, loaded_model, opening, trained_model
 from bert_tf.export.trained_model import TrainedModel
 from bert_tf.recipes import recorded_run
 from bert_tf.reports import model_card
-from bert_tf.runtime import files, run_files
+from bert_tf.runtime import files, head_records
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(arguments: argparse.Namespace) -> TrainedModel:
     """The model to export."""
-    recorded = run_files.read_task(arguments.folder)
+    recorded = head_records.read_task(arguments.folder)
     if recorded.get("kind") and not recorded.get("host"):  # a tagger on frozen vectors
         return recorded_run.read(arguments.folder, with_attention=arguments.attention)
     return trained_model.read(arguments.folder, arguments.num_texts, with_attention=arguments.attention)

@@ -19,7 +19,7 @@ from bert_tf.recipes import advice, initialization, teacher
 from bert_tf.recipes.finetuning import baselines, few_examples, few_shot, folds, preprocessed, starting_point, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import plan_text
-from bert_tf.runtime import files, machine, run_files, terminal
+from bert_tf.runtime import files, head_records, machine, run_files, terminal
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import step_memory
@@ -328,9 +328,9 @@ def when_begun(run: RunPlan, folder: RunFolder) -> RunPlan:
         options = folds.with_best_length(options, run.after)
         epochs = folds.epochs_of(options)
         print(f"All rows, {count_text(epochs, 'epoch')}" if epochs else "All rows", flush=True)
-    if run.is_refit and folder.is_chief and files.exists(path := os.path.join(run.after[0], run_files.TASK)):
+    if run.is_refit and folder.is_chief and files.exists(path := os.path.join(run.after[0], head_records.TASK)):
         files.make_folder(folder.path)
-        files.copy(path, folder.file(run_files.TASK))
+        files.copy(path, folder.file(head_records.TASK))
     start, task, data = _read_data(options, run.setup.start, folder)
     setup = run.setup._replace(start=start, task=task, data=data)
     return dataclasses.replace(run, options=options, setup=setup)

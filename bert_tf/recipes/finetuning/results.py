@@ -9,7 +9,7 @@ from bert_tf.export import engine_network, opening
 from bert_tf.heads.base.answering import answered, texts_by_input
 from bert_tf.recipes.finetuning import baselines
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
-from bert_tf.runtime import run_files
+from bert_tf.runtime import head_records
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
@@ -56,7 +56,7 @@ def calibrate(
 
 def load_calibration(task: FineTuningTask, folder: RunFolder) -> FineTuningTask:
     """The task with the thresholds saved in the folder by an earlier evaluation, if any."""
-    stored = run_files.read_task(folder.path).get("calibration")
+    stored = head_records.read_task(folder.path).get("calibration")
     return task.replaced(head=task.head.with_calibration(stored)) if stored else task
 
 
@@ -65,7 +65,7 @@ def record_head(options: FineTuningFlags, task: FineTuningTask, folder: RunFolde
 
     Without training, only the thresholds of a model change.
     """
-    own, earlier = {"task": task.name, **about_export(options, task)}, run_files.read_task(folder.path)
+    own, earlier = {"task": task.name, **about_export(options, task)}, head_records.read_task(folder.path)
     host = task.host_settings
     if earlier.get("host") and host and not options.do_train:
         own = {**earlier, **{name: own[name] for name in ("temperature", "thresholds") if name in own}}
@@ -74,7 +74,7 @@ def record_head(options: FineTuningFlags, task: FineTuningTask, folder: RunFolde
             host = {**earlier["host"], "search": {**earlier["host"]["search"], **found}}
         else:
             host = earlier["host"]
-    folder.write_json(run_files.TASK, {**own, "host": host, "calibration": task.head.calibration})
+    folder.write_json(head_records.TASK, {**own, "host": host, "calibration": task.head.calibration})
 
 
 def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> None:
