@@ -5,14 +5,12 @@ import dataclasses
 import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from bert_tf.api import processes
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
 from bert_tf.export import opening
 from bert_tf.export.batches import BatchFunction
@@ -23,77 +21,22 @@ from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime import plugins, tensorflow_startup
 
 if TYPE_CHECKING:
-    from bert_tf.model.heads import BertModel
-    from bert_tf.model.weights import LoadReport
     from bert_tf.text.tokenizer import Tokenizer
 
 
-class Source(Protocol):
-    """A model at a path, with functions on strings.
+class KerasSource:
+    """A checkpoint, run or export as a Keras model.
 
     Attributes:
-        path, labels, kind, config, sentence_vectors: see `api.bert.Bert`.
+        path, labels, kind, config, sentence_vectors, model, report: see `api.bert.Bert`.
         engine: the name of its engine.
         name: the class of the Keras model, or the kind of the head.
         head_kind: the kind of its head; None if it cannot make predictions for a text.
         why_headless: the reason for that, as part of a sentence.
+        loaded: the checkpoint that it was made of.
         is_recorded: whether it is a run or an export, which record the number of texts per example.
-    """
-
-    path: str
-    engine: str
-    name: str
-    labels: list[str] | None
-    kind: str | None
-    head_kind: str | None
-    why_headless: str
-    is_recorded: bool
-    config: BertConfig
-    sentence_vectors: SentenceVectors | None
-
-    @property
-    def loaded(self) -> Checkpoint:
-        """The checkpoint that it was made of."""
-
-    @property
-    def model(self) -> "BertModel":
-        """Its Keras model."""
-
-    @property
-    def report(self) -> "LoadReport | None":
-        """Which weights were loaded."""
-
-    @property
-    def tokenizer(self) -> "Tokenizer | None":
-        """Its tokenizer for pipelines."""
-
-    def check_process(self) -> None:
-        """Raises UserError if it cannot compute in this process."""
-
-    def predictor(self, texts: int | None) -> TextFunction:
-        """The predictor of its head, with its current weights; texts: the number per example, None if unspecified."""
-
-    def extractor(self, choice: VectorChoice) -> BatchFunction:
-        """A predictor of "vectors" for single texts."""
-
-    @property
-    def explainer(self) -> Callable[..., Any]:
-        """The function that attributes predictions to tokens."""
-
-    def checkpoint(self, labels: list[str] | None) -> Checkpoint:
-        """The checkpoint with its current weights and these labels, for files, without weights still random."""
-
-    def for_export(self, labels: list[str] | None) -> Checkpoint:
-        """The checkpoint with these labels, and a model in float32 without adapters."""
-
-    def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
-        """Yields names of weights that differ from the files at a path; options: of `load`."""
-
-
-class KerasSource:
-    """A checkpoint, run or export as a Keras model; see Source.
-
-    trust_code: whether its files may name code outside of this package.
+        predictor: number of texts per example, None if unspecified -> the predictor of its head.
+        extractor: VectorChoice -> a predictor of "vectors" for single texts.
     """
 
     engine = opening.TENSORFLOW
@@ -116,7 +59,7 @@ class KerasSource:
     def load(
         cls, path: str, format_name: str | None = None, *, trust_code: bool = False, **options: Any
     ) -> "KerasSource":
-        """Starts TensorFlow and reads any checkpoint; options: see `bert_tf.load`."""
+        """Starts TensorFlow and reads any checkpoint; trust_code, options: see `bert_tf.load`."""
         processes.check()
         tensorflow_startup.ensure_started()
         from bert_tf.checkpoints import pretrained
@@ -133,13 +76,13 @@ class KerasSource:
 
     @functools.cached_property
     def tokenizer(self) -> "Tokenizer | None":
-        """See Source."""
+        """Its tokenizer for pipelines, None without a vocabulary."""
         from bert_tf.text.tokenizer import tokenizer_of
 
         return None if self.loaded.vocabulary is None else tokenizer_of(self.loaded)
 
     def check_process(self) -> None:
-        """See Source."""
+        """Raises UserError if it cannot compute in this process."""
         processes.check()
 
     def _new_predictor(self, texts: int | None) -> TextFunction:
@@ -155,7 +98,7 @@ class KerasSource:
 
     @functools.cached_property
     def explainer(self) -> Callable[..., Any]:
-        """See Source."""
+        """The function that attributes predictions to tokens, with the current weights."""
         from bert_tf.export import attribution_signature
 
         self.loaded.check_vocabulary(self.path)
@@ -163,7 +106,7 @@ class KerasSource:
         return attribution_signature.signature(self.model, self.tokenizer)
 
     def checkpoint(self, labels: list[str] | None) -> Checkpoint:
-        """See Source; with merged adapters."""
+        """The checkpoint with current weights, merged adapters and these labels, without weights still random."""
         from bert_tf.model import lora
 
         weights = {name: np.asarray(variable, np.float32) for name, variable in self._weights.items()}
@@ -174,7 +117,7 @@ class KerasSource:
         return dataclasses.replace(self.loaded, weights=weights, labels=labels, new_head=0, model=None, report=None)
 
     def for_export(self, labels: list[str] | None) -> Checkpoint:
-        """See Source."""
+        """The checkpoint with these labels, and a model in float32 without adapters."""
         from bert_tf.model import weights
 
         model = self.model
@@ -185,7 +128,7 @@ class KerasSource:
         return dataclasses.replace(self.loaded, model=model, labels=labels)
 
     def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
-        """See Source."""
+        """Yields names of weights that differ from the files at a path; options: of `load`."""
         from bert_tf.model.weights import variables_by_name
 
         again = KerasSource.load(path, **options)
@@ -203,7 +146,7 @@ class KerasSource:
 
 
 class EngineSource:
-    """The model of an export on OpenVINO or ONNX Runtime; see Source.
+    """The model of an export on OpenVINO or ONNX Runtime; see KerasSource.
 
     TensorFlow computes attributions, and embeddings that the engine's model lacks, such as of other layers.
     """
@@ -225,18 +168,18 @@ class EngineSource:
         """Does nothing: engines also work in forked processes."""
 
     def predictor(self, texts: int | None) -> TextFunction:
-        """See Source."""
+        """See KerasSource."""
         return self._predictor
 
     def extractor(self, choice: VectorChoice) -> BatchFunction:
-        """See Source."""
+        """See KerasSource."""
         network = self._predictor.network
         is_computed = isinstance(network, EngineNetwork) and network.computes(choice)
         return self._predictor.extractor(choice) if is_computed else self._in_tensorflow().extractor(choice)
 
     @property
     def explainer(self) -> Callable[..., Any]:
-        """See Source."""
+        """See KerasSource."""
         return self._in_tensorflow().explainer
 
     def _in_tensorflow(self) -> KerasSource:
@@ -264,8 +207,11 @@ class EngineSource:
         return self.model
 
     def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
-        """See Source."""
+        """See KerasSource."""
         return iter(())
+
+
+Source = KerasSource | EngineSource
 
 
 def _hash(variable: Any) -> int:
