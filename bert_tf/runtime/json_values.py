@@ -2,7 +2,6 @@
 
 import base64
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,13 +32,4 @@ def dumps(value: Any, **options: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False, **options)
     except ValueError:
-        return json.dumps(_finite(value), allow_nan=False, **options)
-
-
-def _finite(value: Any) -> Any:
-    """The value with texts for numbers that JSON lacks, also inside lists and objects."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return json.dumps(float(value))
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return {name: _finite(each) for name, each in value.items()} if isinstance(value, dict) else value
+        return json.dumps(json.loads(json.dumps(value, **options), parse_constant=str), **options)

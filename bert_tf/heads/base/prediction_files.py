@@ -103,7 +103,8 @@ def write_rows(path: str, rows: Iterable[Answered], *, shared: bool = False, has
         with atomic_write(path, shared=shared) as partial:
             TABLES[extension](partial, _table(path, rows))
         return
-    lines = map(LINES[extension], _table(path, rows)) if extension in LINES else json_lines(rows)
+    of_json = (json_line(row.fields()) for row in rows)
+    lines = map(LINES[extension], _table(path, rows)) if extension in LINES else of_json
     mark = ["\ufeff"] if has_mark and extension == ".csv" else []
     write_lines(path, itertools.chain(mark, lines), shared=shared)
 
@@ -117,7 +118,9 @@ def _write_excel(path: str, table: Iterable[list[Any]]) -> None:
     sheet = book.create_sheet("predictions")
     with contextlib.closing(sheet):
         for number, values in enumerate(table):
-            cells = list(map(_excel_cell, values))
+            values = [x.value if isinstance(x, table_files.NumberText) else x for x in values]
+            values = [str(x) if isinstance(x, float) and not math.isfinite(x) else x for x in values]  # infinity
+            cells = [float(x) if isinstance(x, float) else _without_formula(x) for x in values]
             texts = [x for x in cells if isinstance(x, str)]
             if number >= EXCEL_ROWS or any(len(x) > EXCEL_CHARACTERS or CONTROL.search(x) for x in texts):
                 raise UserError(
@@ -127,14 +130,6 @@ def _write_excel(path: str, table: Iterable[list[Any]]) -> None:
                 )
             sheet.append(cells)
     book.save(path)
-
-
-def _excel_cell(value: Any) -> Any:
-    """A value of `_table` for a workbook: no formula; a text for infinity, which would be written as an empty cell."""
-    value = value.value if isinstance(value, table_files.NumberText) else value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else str(value)
-    return _without_formula(value)
 
 
 def _write_parquet(path: str, table: Iterator[list[Any]]) -> None:
@@ -156,15 +151,8 @@ def _write_parquet(path: str, table: Iterator[list[Any]]) -> None:
 
 
 def _cell(value: Any) -> Any:
-    """A cell value: numbers, text and None, which is an empty cell, unchanged; lists and objects as JSON."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return json_values.dumps(value, ensure_ascii=False)
-
-
-def json_lines(rows: Iterable[Answered]) -> Iterator[str]:
-    """Yields a line of JSON for each row."""
-    return (json_line(row.fields()) for row in rows)
+    """A cell value: lists and objects as JSON; numbers, text and None, which is an empty cell, unchanged."""
+    return json_values.dumps(value, ensure_ascii=False) if isinstance(value, list | tuple | dict) else value
 
 
 def json_line(values: Mapping[str, Any]) -> str:
@@ -181,8 +169,7 @@ def _table(path: str, rows: Iterable[Answered]) -> Iterator[list[Any]]:
     for number, row in enumerate(rows, 1):
         columns = row.columns()
         if number == 1:
-            names = dict.fromkeys(columns)
-            yield list(names)
+            yield list(names := dict.fromkeys(columns))
         if new := [name for name in columns if name not in names]:
             raise UserError(
                 f"Row {number} of {path} would have the column {new[0]!r}, which the first row lacks: write .jsonl, or "
