@@ -22,6 +22,7 @@ from bert_tf.data.examples import Example
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import NoEngine, UserError
 from bert_tf.export import engine_models, engine_network, engines, loaded_model, opening, saved_model, text_function
+from bert_tf.export.host import Row
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_model import export
 from bert_tf.extras.search.embedder import Embedder
@@ -468,3 +469,9 @@ def test_damage_that_openvino_finds_is_told_with_its_cause(classifier, tmp_path)
         opening.predictor_of(str(folder), "openvino")
     assert "Exception from" not in str(error.value)
     assert "model.xml" in str(error.value).partition("cannot be loaded")[2]
+
+
+def test_error_of_an_engine_is_one_sentence(tmp_path):
+    network = engine_network.EngineNetwork(make("classes", tmp_path / "export", ["onnx"]), "onnx")
+    with pytest.raises(UserError, match="onnx cannot compute .*export .*out of data bounds"):
+        network.numbers([Row([10**6], [0])])
