@@ -141,7 +141,7 @@ class Bert:
         self._source, self._options, self.trust_code = source, dict(options), bool(options["trust_code"])
         self.path, self.engine, self.sentence_vectors = source.path, source.engine, source.sentence_vectors
         self.labels = None if source.labels is None else list(source.labels)
-        self._inputs = Inputs(self.path, source.head_kind, is_recorded=source.is_recorded, predictor=source.predictor)
+        self._inputs = Inputs(source)
 
     @property
     def model(self) -> "BertModel":

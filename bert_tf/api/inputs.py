@@ -2,15 +2,15 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf import heads
 from bert_tf.api import texts as given_texts
+from bert_tf.api.sources import Source
 from bert_tf.api.texts import Texts, join_words, listed
 from bert_tf.config.flag_parsers import comma_separated
 from bert_tf.export import about_file
-from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.training.run_directory import recorded_flags
 
@@ -18,28 +18,21 @@ PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # for third-party checkpoints
 
 
 class Inputs:
-    """Reads the examples of a caller.
+    """Reads the examples of a caller for a source."""
 
-    Args:
-        path: the path of the model.
-        head_kind: the kind of its head, None without one.
-        is_recorded: whether the model records the number of texts per example.
-        predictor: number of texts per example, None if unspecified -> the predictor of the model's task.
-    """
-
-    def __init__(
-        self, path: str, head_kind: str | None, *, is_recorded: bool, predictor: Callable[[int | None], TextFunction]
-    ) -> None:
-        self._path, self._head_kind, self._is_recorded, self._predictor = path, head_kind, is_recorded, predictor
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     @functools.cached_property
     def takes_any_number(self) -> bool:
         """Returns whether the caller decides how many texts an example has, because nothing records it."""
-        return not self._is_recorded and (heads.text_counts(self._head_kind) == (1, 2) or self._is_of_choices)
+        return not self._source.is_recorded and (
+            heads.text_counts(self._source.head_kind) == (1, 2) or self._is_of_choices
+        )
 
     @property
     def _is_of_choices(self) -> bool:
-        return self._head_kind == MultipleChoice.kind
+        return self._source.head_kind == MultipleChoice.kind
 
     def read(self, values: Any, names: Sequence[str], is_split_into_words: bool = False, name: str = "text") -> Texts:
         """The texts of examples with these names; name: of the argument, for messages. UserError for anything else."""
@@ -59,7 +52,7 @@ class Inputs:
     @functools.cached_property
     def _columns(self) -> Sequence[str]:
         """The text columns of the training table, () if there was none."""
-        flags = recorded_flags(self._path) or about_file.read(self._path).get("reads") or {}
+        flags = recorded_flags(self._source.path) or about_file.read(self._source.path).get("reads") or {}
         return tuple(comma_separated(flags.get("text_columns")))
 
     @functools.cached_property
@@ -67,8 +60,8 @@ class Inputs:
         """The names of an example's texts: the input names, numbered if an input takes several texts."""
         if self.takes_any_number:
             choices = ["text_a", *(f"choice {number}" for number in range(MAX_CHOICES))]
-            return choices if self._is_of_choices else list(PAIR)
+            return choices if self._source.head_kind == MultipleChoice.kind else list(PAIR)
         names: list[str] = []
-        for name, count in self._predictor(None).inputs.items():
+        for name, count in self._source.predictor(None).inputs.items():
             names += [f"{name.removesuffix('s')} {number}" for number in range(count)] if count else [name]
         return names

@@ -115,12 +115,6 @@ def text_operations() -> list[str]:
     return sorted(glob.glob(os.path.join(folder, "python", "ops", "_*.so")))
 
 
-def declared_inputs(folder: str) -> list[str]:
-    """The names of serving_default's inputs in order, from about.json; [] if they are not specified."""
-    inputs = about(folder).get("inputs")
-    return list(inputs) if isinstance(inputs, dict) else []
-
-
 def about(folder: str) -> dict[str, Any]:
     """The content of about.json, or its equivalent for a checkpoint; {} if it is missing or damaged."""
     if not is_export(folder) and formats.is_checkpoint(folder):

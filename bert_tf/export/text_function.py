@@ -101,7 +101,7 @@ class Signatures(TextFunction):
         self.source = self.folder = source
         self.labels, self.task, self.head = tuple(about.get("labels") or ()), str(about.get("task") or ""), head
         self._function, declared = _concrete(functions[DEFAULT]), about.get("inputs")
-        self.inputs, self.has_order = _inputs_of(source, self._function, declared if isinstance(declared, dict) else ())
+        self.inputs, self.has_order = _inputs_of(source, self._function, declared or ())
         self.outputs = list(self._function.structured_outputs)
         if WORDS in functions:
             self.word_tagger = _WordSignature(_concrete(functions[WORDS]), source)

@@ -185,7 +185,7 @@ class Served:
             functions = live_task.signatures(self.folder, texts)
         else:
             functions = model.network.signatures if model else loaded_model.signatures(self.folder)
-        declared = loaded_model.declared_inputs(self.folder)
+        declared = list(loaded_model.about(self.folder).get("inputs") or ())
         self.signatures = {key: Signature.of(function, declared) for key, function in functions.items()}
         if DEFAULT not in self.signatures:
             raise UserError(f"The export {self.folder} has no signature {DEFAULT}: export it again.")
