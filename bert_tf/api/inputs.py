@@ -26,13 +26,8 @@ class Inputs:
     @functools.cached_property
     def takes_any_number(self) -> bool:
         """Returns whether the caller decides how many texts an example has, because nothing records it."""
-        return not self._source.is_recorded and (
-            heads.text_counts(self._source.head_kind) == (1, 2) or self._is_of_choices
-        )
-
-    @property
-    def _is_of_choices(self) -> bool:
-        return self._source.head_kind == MultipleChoice.kind
+        kind = self._source.head_kind
+        return not self._source.is_recorded and (heads.text_counts(kind) == (1, 2) or kind == MultipleChoice.kind)
 
     def read(self, values: Any, names: Sequence[str], is_split_into_words: bool = False, name: str = "text") -> Texts:
         """The texts of examples with these names; name: of the argument, for messages. UserError for anything else."""

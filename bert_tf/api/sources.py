@@ -40,6 +40,7 @@ class KerasSource:
     """
 
     engine = opening.TENSORFLOW
+    check_process = staticmethod(processes.check)  # raises UserError if it cannot compute in this process
 
     def __init__(self, path: str, loaded: Checkpoint, *, trust_code: bool) -> None:
         from bert_tf.export import live_model
@@ -80,10 +81,6 @@ class KerasSource:
         from bert_tf.text.tokenizer import tokenizer_of
 
         return None if self.loaded.vocabulary is None else tokenizer_of(self.loaded)
-
-    def check_process(self) -> None:
-        """Raises UserError if it cannot compute in this process."""
-        processes.check()
 
     def _new_predictor(self, texts: int | None) -> TextFunction:
         from bert_tf.export import live_predictor
