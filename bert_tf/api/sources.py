@@ -155,7 +155,7 @@ class EngineSource:
         self.labels = list(predictor.labels) or None
         self.kind = self.head_kind = predictor.head.kind if predictor.head else None
         self.name = self.kind or "embeddings"
-        self.config, self.sentence_vectors = opening.config_of(self.path), opening.sentence_vectors_of(self.path)
+        self.config, self.sentence_vectors = opening.encoder_of(self.path)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "EngineSource":
         """Itself, because it never changes."""
@@ -199,9 +199,7 @@ class EngineSource:
         """Raises UserError."""
         return self.model
 
-    def for_export(self, labels: list[str] | None) -> Checkpoint:
-        """Raises UserError."""
-        return self.model
+    for_export = checkpoint
 
     def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
         """See KerasSource."""

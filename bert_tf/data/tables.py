@@ -104,6 +104,14 @@ def find_table(folder: str, name: str) -> str | None:
     return paths[0] if paths else None
 
 
+def require_table(folder: str, name: str) -> str:
+    """Like `find_table`; UserError if there is none."""
+    path = find_table(folder, name)
+    if path is None:
+        raise UserError(f"There is no {name} in data_dir={folder}; expected {name}.jsonl there, or another table.")
+    return path
+
+
 def _read_tsv(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
     lines = (
         (number, line.removesuffix("\n").removesuffix("\r")) for number, line in enumerate(text_lines.read(path), 1)

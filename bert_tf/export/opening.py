@@ -41,15 +41,11 @@ def predictor_of(folder: str, engine: str, *, exact: bool = False) -> Predictor:
     return found
 
 
-def config_of(folder: str) -> BertConfig:
-    """The encoder configuration of an export."""
-    return BertConfig.from_json_file(os.path.join(folder, EXTRA, "bert_config.json"))
-
-
-def sentence_vectors_of(folder: str) -> SentenceVectors | None:
-    """The recorded embedding settings of an export."""
-    positions = config_of(folder).max_position_embeddings
-    return sentence_transformers.read(os.path.join(folder, EXTRA), positions, has_length=False)
+def encoder_of(folder: str) -> tuple[BertConfig, SentenceVectors | None]:
+    """The encoder configuration of an export, and its recorded embedding settings."""
+    extra = os.path.join(folder, EXTRA)
+    config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
+    return config, sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
 
 
 def load(folder: str, engine: str = AUTO) -> Predictor | None:

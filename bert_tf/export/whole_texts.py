@@ -4,9 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint_files import TOKENIZER, max_length_in
-from bert_tf.config.bert_config import BertConfig
 from bert_tf.export import about_file, engine_network, host, loaded_model, opening
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.runtime import files
@@ -35,8 +33,7 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
             "texts": len(about.get("inputs") or ()),
             "max_seq_length": max_length_in(read_settings(os.path.join(extra, TOKENIZER))),
         }
-        config = BertConfig.from_json_file(os.path.join(extra, "bert_config.json"))
-        recorded = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
+        config, recorded = opening.encoder_of(folder)
         tokenizer = opening.tokenizer_of(folder)
     else:
         from bert_tf.export import live_model

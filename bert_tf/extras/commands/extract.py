@@ -97,7 +97,8 @@ def _source(arguments: argparse.Namespace) -> tuple[Predictor | None, Checkpoint
     predictor = _engine(arguments)
     if predictor:
         folder = predictor.folder
-        checkpoint = Checkpoint(config=opening.config_of(folder), sentence_vectors=opening.sentence_vectors_of(folder))
+        config, vectors = opening.encoder_of(folder)
+        checkpoint = Checkpoint(config=config, sentence_vectors=vectors)
     else:
         checkpoint = shared_flags.complete_checkpoint(formats.read(arguments.source), arguments)
     return predictor, checkpoint, extract_flags.choose(arguments, checkpoint)

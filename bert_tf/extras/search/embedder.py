@@ -153,7 +153,7 @@ def _model(path: str, engine: str, segments: str | None) -> Model:
         if segments:
             raise leave_out(f"segments={segments} has no effect on {path}, which keeps its own")
         folder = predictor.folder
-        recorded, config = opening.sentence_vectors_of(folder), opening.config_of(folder)
+        config, recorded = opening.encoder_of(folder)
         return Model(recorded, config, predictor.extractor)
     ensure_started()
     from bert_tf.checkpoints import pretrained
