@@ -9,7 +9,10 @@ from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.export import whole_texts
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] a b |".split()
-ENGINE = {"precision": "float32", "seconds": {}, "signature_def": {}, "check": {}}
+ENGINE = {
+    **{"max_positions": 6, "pad_id": 0, "precision": "float32", "token_outputs": [], "has_masks": False},
+    **{"seconds": {}, "signature_def": {}, "check": {}},
+}
 
 
 @pytest.fixture

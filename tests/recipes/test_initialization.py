@@ -6,6 +6,7 @@ import checkpoint_cases
 import pytest
 import tiny
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.model import heads
 from bert_tf.recipes import initialization
@@ -73,11 +74,11 @@ def test_rows_are_no_longer_than_the_positions_of_the_model(capsys):
             initialization.fitting_rows(options, config, may_be_shorter=may_be_shorter)
 
 
-def test_encoder_that_sees_its_targets_is_refused(tmp_path):
+def test_encoder_that_sees_its_targets_is_refused():
     config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
-    path = str(checkpoint_cases.write(tmp_path / "tagger", heads.Pretrainer(config)))
+    start = Checkpoint(config=config, vocabulary=None, lower_case=True)
     with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: pass"):
-        preparation.resolve(Flags().replace(init_checkpoint=path, max_seq_length=8))
+        preparation.check_start(Flags().replace(init_checkpoint="tagger", max_seq_length=8), start)
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,11 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 START, END = 2, 3
 
 
-class TwoSeparators(Tokenizer):
-    separators = 2
-
-
 @pytest.fixture(scope="module")
 def tokenizer():
-    return TwoSeparators([*tiny.SPECIAL, *LETTERS])
+    made = Tokenizer([*tiny.SPECIAL, *LETTERS])
+    made.separators = 2
+    return made
 
 
 def ids(text):
