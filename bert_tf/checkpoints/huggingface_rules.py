@@ -76,8 +76,8 @@ def check(folder: TokenizerFolder, kind: str) -> None:
     step = folder.steps.inside("pre_tokenizer")
     if folder.is_by_file and step.get("add_prefix_space") is False and values.get("add_prefix_space"):
         raise UserError(
-            f"{config}: add_prefix_space is true, but false in the pre_tokenizer of {folder.file}, and versions of "
-            "transformers differ in which one they use: correct the wrong one."
+            f"{config}: add_prefix_space is true, but false in the pre_tokenizer of {folder.file}, and not "
+            "every version of transformers uses the same: correct the wrong one."
         )
     _check_names(folder, layout)
     if kind == SENTENCEPIECE and not folder.is_by_file:

@@ -42,7 +42,7 @@ ROW: Kind[dict[str, Any]] = Kind(
     "a row with ids, segments and positions",
     lambda value: isinstance(value, dict) and all(NUMBERS.holds(value.get(name)) for name in Row._fields),
 )
-KINDS: run_files.Kinds = {  # of what is added to host.json in the other folder
+KINDS: run_files.Kinds = {  # values added in this folder's host.json
     "precision": one_of("float32", "bfloat16", "float16"),
     "token_outputs": TEXTS,
     "has_masks": FLAG,

@@ -14,7 +14,7 @@ from bert_tf.runtime import head_records, json_files, json_values, run_files
 from bert_tf.runtime.settings import OBJECT, Settings, optional, whole
 
 NAME = os.path.join(EXTRA, "host.json")
-KINDS: run_files.Kinds = {  # of what is added to `host_settings` of the head
+KINDS: run_files.Kinds = {  # values added to `host_settings` of the head
     "max_positions": whole(1),
     "pad_id": whole(0),
     "last_layer": {"kernel": OBJECT, "bias": OBJECT},

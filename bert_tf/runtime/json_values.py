@@ -27,7 +27,7 @@ def arrays_from_json(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def dumps(value: Any, **options: Any) -> str:
     """Returns the JSON text of a value; JSON has no NaN and infinity: they become "NaN", "Infinity" and "-Infinity".
 
-    Python reads infinity for 1e400. The texts are those of Protocol Buffers' JSON. options: of `json.dumps`.
+    Python reads infinity for 1e400. Protocol Buffers' JSON has the same texts. options: of `json.dumps`.
     """
     try:
         return json.dumps(value, allow_nan=False, **options)

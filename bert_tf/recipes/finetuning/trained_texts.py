@@ -49,7 +49,7 @@ def record(folder: RunFolder, task: FineTuningTask, evaluated: Iterable[str]) ->
     for split in evaluated:
         if counts := repeated(trained, of_split(task, split)):
             log.warning(
-                "%d of the %d rows of the %s data are also in the training data: use unseen rows for a fair score.",
+                "%d of the %d %s rows are also in the training data: use unseen rows for a fair score.",
                 *counts,
                 split,
             )
