@@ -26,9 +26,7 @@ def test_a_run_records_its_texts_and_warns_of_evaluation_texts_among_them(tmp_pa
         tiny.Words(["red", "blue"]),
     )
     trained_texts.record(RunFolder(str(tmp_path)), task, ["dev"])
-    assert caplog.messages == [
-        "1 of the 2 dev rows are also in the training data: use unseen rows for a fair score."
-    ]
+    assert caplog.messages == ["1 of the 2 dev rows are also in the training data: use unseen rows for a fair score."]
     (tmp_path / "export").mkdir()
     for folder in (tmp_path, tmp_path / "export"):
         assert sorted(trained_texts.read(str(folder))) == sorted(trained_texts.hashes(row.texts for row in train))
