@@ -174,8 +174,8 @@ def hub(monkeypatch):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Records are prepared in parts and buckets of some kilobytes of text."""
-    monkeypatch.setattr("bert_tf.data.pretraining.buckets.BUCKET_BYTES", 8_000)
-    monkeypatch.setattr("bert_tf.data.pretraining.stages.PART_BYTES", 5_000)
+    monkeypatch.setattr("bert_tf.data.pretraining.buckets.BUCKET_BYTES", 6_000)
+    monkeypatch.setattr("bert_tf.data.pretraining.stages.PART_BYTES", 4_000)
 
 
 @pytest.fixture
