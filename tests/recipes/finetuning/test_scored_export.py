@@ -68,7 +68,7 @@ CASES = {
     **{kind: lambda tmp_path, kind=kind: text_task(kind) for kind in TEXT_HEADS},
     "tags": tag_task,
     "tags with a CRF": lambda tmp_path: tag_task(tmp_path, crf=True),
-    "span": question_task,
+    "span": lambda tmp_path: question_task(),
 }
 
 
