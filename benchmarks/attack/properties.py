@@ -329,7 +329,7 @@ def _rest(path):
     except (body.HTTPException, values.BadRequest) as error:
         raise UserError(str(error)) from None
     except RecursionError:  # as app.Server._predict answers it
-        raise UserError(body.TOO_DEEP) from None
+        raise UserError("The request is nested too deeply.") from None
 
 
 CSV = b'text_a,choice 0,choice 1,label\n"a ""b"", c",d,e,x\nf,g,h,y\n'

@@ -133,6 +133,8 @@ def main(options: FineTuningFlags) -> None:
             plan_text.show(plan.lines(), plan.options)
             return
         if plan.is_finished:
+            flag = "output_dir" if options.from_program else "--output_dir"
+            print(f"To train again, pass another {flag}.")
             print(f"This run is finished; its results are in {folder.path}.", flush=True)
             return
         execute(plan, folder)
