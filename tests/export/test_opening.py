@@ -440,6 +440,25 @@ def test_damaged_and_other_models_are_refused(classifier, tmp_path):
         opening.load(str(folder), "openvino")
 
 
+def test_numbers_near_zero_are_compared_with_the_largest_of_all_rows(classifier):
+    network = engine_network.EngineNetwork(classifier, "openvino")
+    found = opening.predictor_of(classifier, "openvino")
+    numbers = network.settings["check"]["numbers"]["logits"]
+    numbers[0] = [1e-6] * 3
+
+    class Rounded(engine_network.EngineNetwork):
+        def compute(self, rows, calls):
+            values = super().compute(rows, calls)
+            values["logits"][0] = np.full(3, 1.3e-6)
+            return values
+
+    network.__class__ = Rounded
+    network.check(found.stages, found.labels)
+    numbers[0] = [0.5 * max(map(abs, numbers[1]))] * 3
+    with pytest.raises(UserError, match="logits differs by 0.5 of the largest"):
+        network.check(found.stages, found.labels)
+
+
 def test_a_saved_model_with_damaged_settings_is_refused(tmp_path):
     folder = tmp_path / "export"
     make("classes", folder, [])
