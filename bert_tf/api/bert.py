@@ -20,14 +20,12 @@ from bert_tf.api.results import Attribution, Ranked
 from bert_tf.api.sources import EngineSource, KerasSource, Source
 from bert_tf.api.texts import Texts, is_words, join_words
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.new_heads import Labels
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
-from bert_tf.config.segments import Segments
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, listed
-from bert_tf.export import about_file, loaded_model, opening
+from bert_tf.export import about_file, loaded_model, opening, trained_model
 from bert_tf.export.batches import predict_in_order
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.reranking import Reranker
@@ -59,33 +57,18 @@ KERAS = ".keras"  # extension of Keras files
 OTHER_FILES = (".h5", ".hdf5", ".bin", ".pt", ".pth", ".safetensors", ".onnx", ".tflite", ".pb", ".json", ".zip")
 FOLDER = "the path of a folder to write"
 WINDOW = 4096  # texts per window, batched by similar length
+OPTIONS: dict[str, Any] = {  # of `load`
+    **dict.fromkeys(("format_name", "special_tokens_in_strings", "segments", "labels", "kind")),
+    **dict.fromkeys(("trust_code", "new_head"), False),
+}
 
 Found = TypeVar("Found", bound=BaseAnswer)
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def load(
-    path: str | os.PathLike[str],
-    format_name: str | None = None,
-    *,
-    engine: opening.Engine | None = None,
-    special_tokens_in_strings: bool | Sequence[str] | None = None,
-    segments: Segments | None = None,
-    trust_code: bool = False,
-    labels: Labels | None = None,
-    kind: str | None = None,
-    new_head: bool = False,
-) -> "Bert":
-    """Reads any checkpoint, run or export; see `bert_tf.load`."""
-    options: dict[str, Any] = {
-        "format_name": format_name,
-        "special_tokens_in_strings": special_tokens_in_strings,
-        "segments": segments,
-        "trust_code": trust_code,
-        "labels": labels,
-        "kind": kind,
-        "new_head": new_head,
-    }
+def load(path: str | os.PathLike[str], *, engine: opening.Engine | None = None, **options: Any) -> "Bert":
+    """Reads any checkpoint, run or export; for the options see `bert_tf.load`."""
+    options = OPTIONS | options
     predictor = None if engine is None else _on_engine(os.fspath(path), engine, options)
     if predictor is not None:
         return Bert(EngineSource(predictor), options={**options, "engine": predictor.engine})
@@ -645,8 +628,6 @@ class Bert:
             bert.export("exports/sentiment")
             tf.saved_model.load("exports/sentiment").signatures["serving_default"](text_a=tf.constant(["Good."]))
         """
-        from bert_tf.export import trained_model
-
         folder = checked_path(folder, "folder", FOLDER)
         names = opening.names_of(",".join([engines] if isinstance(engines, str) else engines))
         if precision not in EXPORT_PRECISIONS:

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,10 +18,9 @@ from bert_tf.export.engine_network import EngineNetwork
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.text_function import TextFunction
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.runtime import plugins, tensorflow_startup
-
-if TYPE_CHECKING:
-    from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.model.weights import assign, variables_by_name
+from bert_tf.runtime import plugins
+from bert_tf.text.tokenizer import Tokenizer, tokenizer_of
 
 
 class KerasSource:
@@ -62,7 +61,6 @@ class KerasSource:
     ) -> "KerasSource":
         """Starts TensorFlow and reads any checkpoint; trust_code, options: see `bert_tf.load`."""
         processes.check()
-        tensorflow_startup.ensure_started()
         from bert_tf.checkpoints import pretrained
 
         with plugins.trusting(everything=trust_code):
@@ -76,10 +74,8 @@ class KerasSource:
         return copied
 
     @functools.cached_property
-    def tokenizer(self) -> "Tokenizer | None":
+    def tokenizer(self) -> Tokenizer | None:
         """Its tokenizer for pipelines, None without a vocabulary."""
-        from bert_tf.text.tokenizer import tokenizer_of
-
         return None if self.loaded.vocabulary is None else tokenizer_of(self.loaded)
 
     def _new_predictor(self, texts: int | None) -> TextFunction:
@@ -115,19 +111,15 @@ class KerasSource:
 
     def for_export(self, labels: list[str] | None) -> Checkpoint:
         """The checkpoint with these labels, and a model in float32 without adapters."""
-        from bert_tf.model import weights
-
         model = self.model
         if model.dtype_policy.name != "float32" or model.lora:
             values = {**model.get_config(), "dtype": "float32", "lora": None}
             model = type(model).from_config(values)
-            weights.assign(model, self.checkpoint(labels).weights)
+            assign(model, self.checkpoint(labels).weights)
         return dataclasses.replace(self.loaded, model=model, labels=labels)
 
     def changes(self, path: str, options: Mapping[str, Any]) -> Iterator[str]:
         """Yields names of weights that differ from the files at a path; options: of `load`."""
-        from bert_tf.model.weights import variables_by_name
-
         again = KerasSource.load(path, **options)
         random = () if again.report is None or self.loaded.new_head else again.report.newly_initialized
         values, others = self._weights, variables_by_name(again.model)
@@ -137,8 +129,6 @@ class KerasSource:
 
     @property
     def _weights(self) -> dict[str, Any]:
-        from bert_tf.model.weights import variables_by_name
-
         return variables_by_name(self.model)
 
 

@@ -96,3 +96,8 @@ class RunOptions(Options):
     model: ModelOptions = group(ModelOptions)
     distillation: DistillationConfig = group(DistillationConfig)
     devices: DeviceOptions = group(DeviceOptions)
+
+    @property
+    def needs_devices(self) -> bool:
+        """Whether this process computes with a model."""
+        return not self.dry_run

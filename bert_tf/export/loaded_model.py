@@ -17,7 +17,6 @@ from bert_tf.export.text_function import Signatures
 from bert_tf.heads.base.head import Head
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.lazy import tf
-from bert_tf.runtime.tensorflow_startup import ensure_started
 
 SAVED_MODEL = "saved_model.pb"
 
@@ -95,7 +94,6 @@ def load(folder: str) -> Any:
 
     Raises UserError if it is damaged, or does more than compute, see `export.graph_operations`.
     """
-    ensure_started()
     graph_operations.check(folder)
     for library in text_operations():  # without the package tensorflow-text, which would load Keras too
         tf.load_op_library(library)  # loading one a second time does nothing

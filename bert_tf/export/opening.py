@@ -17,7 +17,6 @@ from bert_tf.export.predictor import Predictor
 from bert_tf.export.saved_network import SavedNetwork
 from bert_tf.export.text_function import TextFunction
 from bert_tf.runtime import json_files, machine
-from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.host_tokenizer import HostTokenizer, create_host_tokenizer
 
@@ -64,7 +63,6 @@ def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", te
         return found
     if loaded_model.is_export(folder):
         return of_saved_model(folder, jit_compile=jit_compile)
-    ensure_started()
     from bert_tf.export import live_predictor
 
     return live_predictor.predictor_at(folder, texts, jit_compile=jit_compile)

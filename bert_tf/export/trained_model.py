@@ -1,4 +1,4 @@
-"""A run or a checkpoint with a head as a task and a model, and its export rewritten.
+"""A run or a checkpoint with a head as a task and a model, its functions on strings, and its export rewritten.
 
 Its training data is not read: its folder records how it answers.
 """
@@ -7,12 +7,23 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from bert_tf import heads
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.train_config import MaskingConfig
 from bert_tf.errors import UserError
-from bert_tf.export import opening
-from bert_tf.runtime import files, run_files
-from bert_tf.runtime.tensorflow_startup import ensure_started
-from bert_tf.text.tokenizer import tokenizer_of
+from bert_tf.export import host_settings, opening
+from bert_tf.heads.classes import Classes
+from bert_tf.heads.masked_lm import MaskedLm, lm_kind, task_name
+from bert_tf.heads.tags import Tags
+from bert_tf.heads.vectors import Vectors
+from bert_tf.heads.vectors.extraction import Features
+from bert_tf.runtime import files, plugins, run_files
+from bert_tf.runtime.lazy import module
+from bert_tf.tasks import catalog
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.text.tokenizer import Tokenizer, tokenizer_of
+
+live_model = module("bert_tf.export.live_model")  # loads Keras
 
 # Texts for comparing an export with the live model; the first has a gap for models that fill gaps.
 SENTENCES = (
@@ -41,7 +52,6 @@ def check_run(path: str) -> dict[str, Any]:
     run = run_files.read_run(path)
     if not isinstance(run.get("flags"), dict):
         raise UserError(f"{path} is not a run folder: it has no readable run.json.")
-    ensure_started()
     from bert_tf.checkpoints.formats import native
 
     if not native.recognizes(path):
@@ -58,12 +68,9 @@ def read(
 ) -> TrainedModel:
     """The model in a run folder, or in a checkpoint with a head; starts TensorFlow.
 
-    texts, splits: see `live_task.task_of`. with_attention: its export has attention, even if the run's export does not.
+    texts, splits: see `task_of`. with_attention: its export has attention, even if the run's export does not.
     Raises UserError if there is no checkpoint, no head, or no vocabulary.
     """
-    ensure_started()
-    from bert_tf.export import live_model
-
     return of_loaded(path, live_model.load(path), texts, with_attention=with_attention, splits=splits)
 
 
@@ -76,17 +83,60 @@ def of_loaded(
     splits: Mapping[str, Callable[[], Any]] | None = None,
 ) -> TrainedModel:
     """Like `read`, for a loaded model, whose weights may have changed since."""
-    from bert_tf.export import live_model, live_task
-
     live_model.check_answers(path, loaded)
     about = live_model.about_of(path, loaded)
     with_attention = with_attention or bool(about.get("attention"))
     if with_attention:
         loaded.config.check_attention()
     tokenizer = tokenizer_of(loaded)
-    task = live_task.task_of(path, loaded, texts, splits, tokenizer)
+    task = task_of(path, loaded, texts, splits, tokenizer)
     attention = {"attention": True} if with_attention else {}
     return TrainedModel(task, loaded.model, tokenizer, {**about, **attention})
+
+
+def task_of(
+    path: str,
+    loaded: Checkpoint,
+    texts: int | None = None,
+    splits: Mapping[str, Callable[[], Any]] | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> Any:
+    """The task of a model, with its inputs and answers as in `live_model.answers_of`; texts: see there.
+
+    splits: {split: function that reads it}, see FineTuningTask. tokenizer: the model's, if it is made already.
+    """
+    kind, tokenizer = live_model.kind_of(loaded), tokenizer or tokenizer_of(loaded)
+    if kind == MaskedLm.kind:
+        return _masked_lm_task(loaded, tokenizer)
+    about, settings = live_model.answers_of(path, loaded, texts)
+    if kind == Vectors.kind:
+        return Features(live_model.vector_choice_of(path, loaded), loaded.sentence_vectors)
+    if kind == Tags.kind:
+        settings["crf"] = loaded.model.crf is not None
+    plugins.check_trusted(kind or Classes.kind, path)
+    with host_settings.refusing_damage(path):
+        head = heads.get(kind or Classes.kind).recorded({**loaded.answers, **about}, settings)
+    return FineTuningTask(str(about["task"]), splits or {}, head, tokenizer, test_splits=())
+
+
+def _masked_lm_task(loaded: Checkpoint, tokenizer: Tokenizer) -> Any:
+    name = loaded.answers.get("task")
+    has_next = name.endswith("_nsp") if name else "next_sentence/bias" in loaded.report.loaded
+    return catalog.get(task_name(loaded.config, loaded.report.loaded))(
+        {"wanted": {"max_seq_length": loaded.config.max_position_embeddings}},  # no records are needed
+        tokenizer,
+        MaskingConfig(),
+        next_sentence_weight=float(has_next),
+        lm_kind=lm_kind(loaded.config),
+    )
+
+
+def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
+    """{name: signature on strings} of the checkpoint at a path; texts: see `live_model.answers_of`."""
+    loaded = live_model.load(path)
+    tokenizer = tokenizer_of(loaded)
+    functions = task_of(path, loaded, texts, tokenizer=tokenizer).signatures(loaded.model, tokenizer)
+    return {name: function.get_concrete_function() for name, function in functions.items()}
 
 
 def write_export(

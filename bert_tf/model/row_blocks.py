@@ -1,8 +1,10 @@
 """Model rows in blocks, so that memory does not depend on the number of rows of a text."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
-import tensorflow as tf
+from bert_tf.runtime.lazy import tf
 
 ROWS_AT_ONCE = 16
 

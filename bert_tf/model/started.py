@@ -6,9 +6,8 @@ Raises UserError if one of them is not installed.
 import sys
 
 from bert_tf.runtime import lazy
-from bert_tf.runtime.tensorflow_startup import ensure_started, no_messages
+from bert_tf.runtime.tensorflow_startup import no_messages
 
-ensure_started()
 if "keras" not in sys.modules:
     with no_messages():
         _ = lazy.keras.layers

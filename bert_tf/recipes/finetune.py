@@ -197,7 +197,8 @@ def run(plan: RunPlan, folder: RunFolder) -> None:
     from bert_tf.training.loop import train
 
     options, splits, config = plan.options, plan.splits, plan.training
-    start, task, strategy, taught_by, data = plan.setup
+    start, task, taught_by, data = plan.setup
+    strategy = initialization.start_devices(options.devices)
 
     # Folder: flags, statistics, and the files of a checkpoint
     open_folder(folder, options)

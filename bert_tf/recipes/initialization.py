@@ -17,7 +17,6 @@ from bert_tf.errors import UserError, leave_out
 from bert_tf.model.weights import layer_map, select_layers
 from bert_tf.runtime import files, terminal
 from bert_tf.runtime.lazy import tf
-from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import special_tokens, tokenizer_kinds, vocabulary
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
@@ -31,16 +30,13 @@ def start_devices(devices: DeviceOptions) -> "tf.distribute.Strategy":
 
     Devices and the connections between workers cannot be configured later. Repeated calls are free.
     """
-    ensure_started()
     return distribute.strategy_of(devices)
 
 
-def start_for_files(options: RunOptions, *, trains: bool = True) -> None:
-    """Starts TensorFlow to read or write files, so that this process can still train afterwards if needed."""
-    if trains:
+def start_for_files(options: RunOptions) -> None:
+    """Starts TensorFlow before files are read or written that may need it, if this process trains afterwards."""
+    if options.needs_devices:
         start_devices(options.devices)
-    else:
-        ensure_started()
 
 
 def demo_settings(
@@ -67,11 +63,11 @@ def demo_settings(
     return {**settings, "output_dir": f"{folder}_from_scratch"}, reasons
 
 
-def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True) -> Checkpoint:
+def resolve(run: RunOptions, *, left_to_right: bool = False) -> Checkpoint:
     """The starting point specified by `init_checkpoint`, `bert_config_file` and `vocab_file`; nothing is written.
 
     Anything without a flag comes from the checkpoint; a vocabulary of None is to be learned.
-    left_to_right: the model is causal. trains: as in `start_for_files`.
+    left_to_right: the model is causal.
 
     Raises UserError if a file is missing or they do not match: casing different from the checkpoint's, or vocabulary
     size different from the model's.
@@ -80,7 +76,7 @@ def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True
     if options.segments and not options.init_checkpoint:
         raise leave_out("segments requires init_checkpoint")
     with segments.choosing(options.segments or None):
-        checkpoint = read_checkpoint(options.init_checkpoint, run, trains=trains)
+        checkpoint = read_checkpoint(options.init_checkpoint, run)
     checkpoint = _with_fewer_layers(checkpoint, options, run.distillation.layer_map)
     config = _resolve_config(options, checkpoint, left_to_right)
     if checkpoint:
@@ -162,12 +158,12 @@ def _check_padding(config: BertConfig, tokens: list[str]) -> None:
         )
 
 
-def read_checkpoint(path: str, run: RunOptions, *, trains: bool = True) -> Checkpoint | None:
-    """The checkpoint at a path, None for ""; starts TensorFlow."""
+def read_checkpoint(path: str, run: RunOptions) -> Checkpoint | None:
+    """The checkpoint at a path, None for ""; starts TensorFlow unless nothing is trained."""
     if not path:
         return None
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
-    start_for_files(run, trains=trains)
+    start_for_files(run)
     return formats.read(path)
 
 

@@ -5,16 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.errors import UserError, missing_package, reason_of
 
+OF_TENSORFLOW = ("tensorflow", "tensorflow_text", "keras")  # packages that load TensorFlow
+
 
 class _Module:
-    """A placeholder for a module until one of its attributes is read."""
+    """A placeholder for a module until one of its attributes is read; starts TensorFlow for OF_TENSORFLOW."""
 
     def __init__(self, name: str, missing: str = "") -> None:
         self._name, self._missing = name, missing
+        self._needs_tensorflow = name.partition(".")[0] in OF_TENSORFLOW
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute == "__wrapped__":  # requested from every object by doctest and inspect
             raise AttributeError(attribute)
+        if self._needs_tensorflow:
+            importlib.import_module("bert_tf.runtime.tensorflow_startup").ensure_started()
+            self._needs_tensorflow = False
         try:
             loaded = importlib.import_module(self._name)
         except ImportError as error:

@@ -10,7 +10,6 @@ from typing import IO, Any
 
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime.lazy import tf
-from bert_tf.runtime.tensorflow_startup import ensure_started
 
 StrPath = str | os.PathLike[str]
 
@@ -42,7 +41,6 @@ def is_remote(path: StrPath) -> bool:
 
 def gfile() -> Any:
     """The module `tf.io.gfile`; starts TensorFlow."""
-    ensure_started()
     return tf.io.gfile
 
 

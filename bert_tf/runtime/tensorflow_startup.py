@@ -1,7 +1,7 @@
 """Starts TensorFlow without the messages about GPUs that it prints on machines without one.
 
-Library code calls `ensure_started()` before it uses TensorFlow. Scripts and commands call `silence()` first: their
-TensorFlow also starts without Keras.
+`lazy.tf` and `lazy.keras` call `ensure_started()`. Scripts and commands call `silence()` first: their TensorFlow also
+starts without Keras.
 """
 
 import contextlib
@@ -43,15 +43,18 @@ def ensure_started() -> None:
     In scripts and commands (`silence`) it calls `start_tensorflow`. GPUs then multiply float32 in float32, unless
     `allow_tf32` was called; TensorFlow's default is TF32 with 10 bits.
     """
+    if _process["is_started"]:
+        return
+    if "tensorflow" not in sys.modules:
+        check_installed()
+    _process["is_started"] = True
     if not _process["is_silenced"]:
         if progress.is_notebook():
             warnings.filterwarnings("ignore", "IProgress not found")  # from huggingface_hub's tqdm, without ipywidgets
         if "tensorflow" not in sys.modules:
-            check_installed()
             with no_messages():
                 backend.gpu_count()  # loads the drivers
-    elif not _process["is_started"]:
-        _process["is_started"] = True
+    else:
         start_tensorflow()
         backend.allow_tf32(_process["has_tf32"])
 
@@ -62,7 +65,6 @@ def start_tensorflow() -> None:
     A later import of Keras omits EXTRAS_OF_KERAS. Call it before importing modules that need TensorFlow.
     TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
-    check_installed()
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
     if "keras" not in sys.modules:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bert_tf.errors import UserError
-from bert_tf.export import host_settings, loaded_model, opening, text_function, whole_texts
+from bert_tf.export import host_settings, loaded_model, opening, text_function, trained_model, whole_texts
 from bert_tf.export.opening import TENSORFLOW
 from bert_tf.export.predictor import Predictor
 from bert_tf.export.tensorflow_network import TensorFlowNetwork
@@ -180,9 +180,7 @@ class Served:
     def _read_signatures(self, model: Any, *, is_export: bool, texts: int | None) -> None:
         """Reads the signatures of the folder, and their SignatureDefs. model: the loaded model, if any."""
         if not is_export:
-            from bert_tf.export import live_task
-
-            functions = live_task.signatures(self.folder, texts)
+            functions = trained_model.signatures(self.folder, texts)
         else:
             functions = model.network.signatures if model else loaded_model.signatures(self.folder)
         declared = list(loaded_model.about(self.folder).get("inputs") or ())

@@ -51,8 +51,8 @@ class ByteBpeTokenizer(Tokenizer):
     def _new_splitter(self) -> Any:
         return ByteBpe(self.vocabulary)
 
-    def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
-        return AddedTokenSplitter(self._splitter, tokens, ids)  # texts are not normalized
+    def _with_normalized(self, splitter: Any, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
+        return AddedTokenSplitter(splitter, tokens, ids)  # texts are not normalized
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """See Tokenizer; adds a space before each text that is not empty."""
@@ -75,8 +75,8 @@ class BertByteBpeTokenizer(ByteBpeTokenizer):
     def _new_splitter(self) -> Any:
         return Normalizing(super()._new_splitter())
 
-    def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
-        return Normalizing(AddedTokenSplitter(self._splitter.splitter, tokens, ids))
+    def _with_normalized(self, splitter: Any, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
+        return Normalizing(AddedTokenSplitter(splitter.splitter, tokens, ids))
 
 
 class Normalizing:

@@ -15,7 +15,6 @@ from bert_tf.runtime.lazy import tf
 from bert_tf.text.host_library import LibraryTokenizer as HostLibrary
 from bert_tf.text.host_tokenizer import Tokens
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.text.tokenizer_settings import AddedToken
 
 NOT_IN_GRAPH = (
     "TensorFlow has no operations for the tokenizer of this model, so its SavedModel takes no strings: predict with "
@@ -29,13 +28,15 @@ class LibraryTokenizer(Tokenizer):
 
     in_graph = False
 
-    def _new_splitter(self) -> Any:
+    def _set_up(self) -> None:
         self._host = HostLibrary(self.vocabulary, special_tokens_in_strings=self.special_tokens)
         self.marks = self._host.marks
+
+    def _new_splitter(self) -> Any:
         return _Splitter(self._host)
 
-    def _recognize(self, found: Sequence[AddedToken]) -> None:
-        """Does nothing: the library finds its tokens itself."""
+    def _recognizing(self, splitter: Any) -> Any:
+        return splitter  # the library finds its tokens itself
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """As Tokenizer."""

@@ -60,10 +60,8 @@ def create(
         tokenizer = create(vocabulary, lower_case, special_tokens)
         tokenizer.words = WordFinder(vocabulary)
         return tokenizer
-    found = vocabularies.settings_of(vocabulary).found_as(special_tokens)
-    if vocabularies.kind_of(vocabulary) == tokenizer_kinds.WORDPIECE and not any(token.normalized for token in found):
-        return TableTokenizer(vocabulary, lower_case, special_tokens_in_strings=special_tokens)
-    return _KernelTokenizer(vocabulary, lower_case, special_tokens)
+    table = TableTokenizer.of(vocabulary, lower_case, special_tokens)
+    return table or _KernelTokenizer(vocabulary, lower_case, special_tokens)
 
 
 @functools.lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ B texts, N bytes, W words, T tokens. Produces the ids of `bert_tf.text.tokenizer
 import re
 from array import array
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -21,8 +22,12 @@ from bert_tf.text.characters import (
     split_at_added_tokens,
     wordpiece,
 )
-from bert_tf.text.chinese_words import WordFinder
+from bert_tf.text.tokenizer_kinds import WORDPIECE
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
+from bert_tf.text.vocabulary import kind_of, settings_of
+
+if TYPE_CHECKING:
+    from bert_tf.text.chinese_words import WordFinder
 
 SEPARATOR = "\n"  # between texts; inside a text it is a space like any other
 UNUSUAL = re.compile(r"[^ -~]+")  # controls, spaces except U+0020, and anything that is not ASCII
@@ -44,7 +49,16 @@ class TableTokenizer(AnyTokenizer):
     Recognizes special tokens in raw texts only, not in normalized ones.
     """
 
-    words: WordFinder | None = None  # Chinese words, see `record_tokenizer`
+    words: "WordFinder | None" = None  # Chinese words, see `record_tokenizer`
+
+    @classmethod
+    def of(cls, vocabulary: Sequence[str], lower_case: bool, special_tokens: tuple[str, ...] = ()) -> Self | None:
+        """The one for a WordPiece vocabulary; None for others, and for tokens to recognize in normalized texts."""
+        if kind_of(vocabulary) != WORDPIECE or any(
+            token.normalized for token in settings_of(vocabulary).found_as(special_tokens)
+        ):
+            return None
+        return cls(vocabulary, lower_case, special_tokens_in_strings=special_tokens)
 
     def _set_up(self) -> None:
         outside = self.settings.outside_wordpiece()

@@ -15,6 +15,7 @@ into a character table; each is handled where it occurs:
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +24,6 @@ import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import tf
-from bert_tf.runtime.tensorflow_startup import ensure_started
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.added_tokens import AddedTokenSplit, AddedTokenSplitter
@@ -46,21 +46,29 @@ class Tokenizer(AnyTokenizer):
     attributes see AnyTokenizer.
 
     in_graph: whether it consists of TensorFlow operations, so that a SavedModel can contain it.
-    is_continuation: which tokens continue a word, bool [V].
 
     Raises:
-        UserError: one of the five special tokens is missing, or a token cannot be treated exactly.
+        UserError: one of the five special tokens is missing; when first used, a token cannot be treated exactly.
     """
 
     in_graph = True
 
-    def _set_up(self) -> None:
-        ensure_started()
-        self._splitter = self._new_splitter()
-        self.is_continuation = np.array([self.marks.continues(token) for token in self.vocabulary])
-        self._recognize(self._found)
+    @functools.cached_property
+    def is_continuation(self) -> np.ndarray:
+        """Which tokens continue a word, bool [V]."""
+        return np.array([self.marks.continues(token) for token in self.vocabulary])
+
+    @functools.cached_property
+    def _splitter(self) -> Any:
+        """Splits texts and finds added tokens in them; starts TensorFlow."""
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured once, even when built inside a trace
-            self._tokens = tf.constant(self.vocabulary)  # string [V]
+            return self._recognizing(self._new_splitter())
+
+    @functools.cached_property
+    def _tokens(self) -> tf.Tensor:
+        """The vocabulary, string [V]."""
+        with tf.init_scope(), tf.device("CPU:0"):
+            return tf.constant(self.vocabulary)
 
     @staticmethod
     def from_file(
@@ -172,23 +180,24 @@ class Tokenizer(AnyTokenizer):
         """An object that splits texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
         return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=self.settings)
 
-    def _recognize(self, found: Sequence[AddedToken]) -> None:
-        """Lets the splitter find tokens in texts."""
-        if normalized := [token for token in found if token.normalized]:
-            self._splitter = self._with_normalized(normalized, [self.ids[token.content] for token in normalized])
-        if others := [token for token in found if not token.normalized]:
-            self._splitter = AddedTokenSplitter(self._splitter, others, [self.ids[token.content] for token in others])
+    def _recognizing(self, splitter: Any) -> Any:
+        """The splitter that also finds the added tokens."""
+        if normalized := [token for token in self._found if token.normalized]:
+            splitter = self._with_normalized(splitter, normalized, [self.ids[token.content] for token in normalized])
+        if others := [token for token in self._found if not token.normalized]:
+            splitter = AddedTokenSplitter(splitter, others, [self.ids[token.content] for token in others])
+        return splitter
 
-    def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
+    def _with_normalized(self, splitter: Any, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
         """The splitter that also finds these tokens in normalized texts."""
-        normal = self._splitter.normal([token.content for token in tokens])
+        normal = splitter.normal([token.content for token in tokens])
         found = {text: (token, number) for text, token, number in reversed(list(zip(normal, tokens, ids, strict=True)))}
         renamed = [dataclasses.replace(token, content=text) for text, (token, _) in found.items() if text.strip()]
         numbers = [number for text, (_, number) in found.items() if text.strip()]
         splits = self.settings.split_ideographs and self.kind.model == "WordPiece"
         if renamed:
-            self._splitter.added = AddedTokenSplit(renamed, numbers, without_ideographs=splits)
-        return self._splitter
+            splitter.added = AddedTokenSplit(renamed, numbers, without_ideographs=splits)
+        return splitter
 
     def _join(self, row: Sequence[int]) -> str:
         return self.marks.joined(self.vocabulary[i] for i in row if i != self.pad_id)

@@ -16,7 +16,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.cli import main
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.export import engines, live_model, live_task, loaded_model, trained_model
+from bert_tf.export import engines, live_model, loaded_model, trained_model
 from bert_tf.export.reranking import Reranker
 from bert_tf.model import heads
 from bert_tf.serving import zero_shot_signature
@@ -53,7 +53,7 @@ def folders(tmp_path_factory):
 def test_questions_are_read_in_windows_that_fit_the_positions(folders, positions, expected):
     loaded = live_model.load(folders["span"])
     longer = dataclasses.replace(loaded, config=dataclasses.replace(CONFIG, max_position_embeddings=positions))
-    windows = live_task.task_of("a checkpoint", longer).head.windows
+    windows = trained_model.task_of("a checkpoint", longer).head.windows
     assert (windows.max_seq_length, windows.doc_stride, windows.max_query_length) == expected
 
 

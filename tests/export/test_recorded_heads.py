@@ -13,7 +13,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import live_task
+from bert_tf.export import trained_model
 from bert_tf.heads.base.text_head import Windows
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
@@ -74,7 +74,7 @@ def test_a_folder_answers_as_its_head_was_trained(name, tmp_path):
     task, checkpoint = made(HEADS[name])
     formats.write(checkpoint, tmp_path / "model", "native")
     loaded = pretrained.load(tmp_path / "model")
-    found = live_task.task_of("model", loaded)
+    found = trained_model.task_of("model", loaded)
     if name == "vectors":
         names = ("stages", "unit", "pooling", "max_seq_length", "stride")
         assert all(found.host_settings[each] == task.host_settings[each] for each in names)
@@ -152,6 +152,6 @@ def test_rows_are_as_short_as_the_table_of_positions_that_they_are_left_with(nam
     _, checkpoint = made(HEADS[name])
     short = resize_positions.with_positions(checkpoint, 8)
     formats.write(short, tmp_path / "model", "native")
-    settings = live_task.task_of("model", pretrained.load(tmp_path / "model")).host_settings
+    settings = trained_model.task_of("model", pretrained.load(tmp_path / "model")).host_settings
     lengths = settings["max_seq_length"] if "max_seq_length" in settings else settings["windows"]["max_seq_length"]
     assert lengths == min(8, HEADS[name].max_seq_length)

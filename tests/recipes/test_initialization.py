@@ -55,12 +55,12 @@ def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encod
     path = str(checkpoint_cases.write(tmp_path / "model", heads.Pretrainer(config)))
     options = Flags().replace(init_checkpoint=path, encoder=encoder, max_seq_length=8)
     if fits:
-        start = initialization.resolve(options, trains=False)
+        start = initialization.resolve(options)
         assert start.config.encoder == (encoder or checkpoint_encoder)
         return
     message = f"{path} has the encoder {checkpoint_encoder}, whose weights do not fit {encoder}"
     with pytest.raises(UserError, match=message):
-        initialization.resolve(options, trains=False)
+        initialization.resolve(options)
 
 
 def test_rows_are_no_longer_than_the_positions_of_the_model(capsys):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.export import live_task
+from bert_tf.export import trained_model
 from bert_tf.heads.base.text_head import Windows
 from bert_tf.heads.base.text_windows import pack_windows
 from bert_tf.heads.span.question_windows import QuestionWindows
@@ -65,7 +65,7 @@ def test_windows_are_those_of_the_tokenizer(tokenizer):
     found = {"config": config, "report": report, "host_tokenizer": tokenizer}
     said = {"kind": "span", "new_head": 0, "answers": {}, "labels": None}
     loaded = types.SimpleNamespace(model=None, **said, **found)
-    assert live_task.task_of("a checkpoint", loaded, tokenizer=tokenizer).head.windows.separators == 2
+    assert trained_model.task_of("a checkpoint", loaded, tokenizer=tokenizer).head.windows.separators == 2
 
 
 @pytest.mark.parametrize("stride", (0, 2))

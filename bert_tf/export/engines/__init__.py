@@ -23,7 +23,6 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import plugins
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.runtime.settings import read_settings
-from bert_tf.runtime.tensorflow_startup import ensure_started
 
 Function = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
@@ -40,7 +39,6 @@ def is_engine(name: str) -> bool:
     """Returns whether a name is an engine rather than a format: one of `names()`, or a module with PACKAGES."""
     if "." not in name:
         return name in names()
-    ensure_started()  # the module may import it
     return hasattr(plugins.load(__name__, name, kind="format or engine"), "PACKAGES")
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bert_tf.model.packing import PackingSpec, local_costs
+from bert_tf.model import packing
 from bert_tf.runtime.lazy import tf
 
 BATCH, MAX_BATCHES = 32, 8  # padding is estimated on 8 batches of 32 texts, from all over the split
 SAMPLE = 2048  # rows of pre-training data, which may have millions
 MAX_BARS = 24
+PACKED = packing.Planner(rules=(packing.shared,), texts_per_row=BATCH)
 
 
 def statistics(lengths: npt.ArrayLike, max_seq_length: int) -> dict[str, Any]:
@@ -62,11 +63,10 @@ def _padding_of_batches(rows: np.ndarray) -> tuple[float, float]:
     starts = starts[:: -(-len(starts) // MAX_BATCHES)]
     used = cut = packed = 0
     for start in starts:
-        batch = rows[start : start + BATCH].astype(np.int32)
+        batch = rows[start : start + BATCH]
         used += int(batch.sum())
         cut += int(batch.max()) * len(batch)
-        inputs = {"lengths": tf.constant(batch), "token_ids": tf.zeros([len(batch), batch.max()], tf.int32)}
-        packed += int(tf.size(PackingSpec(local_costs()).assign(inputs).sources))
+        packed += sum(call.shape.rows * call.shape.width for call in PACKED.plan(batch.tolist()))
     return 1 - used / cut, 1 - used / packed
 
 

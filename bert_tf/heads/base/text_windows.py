@@ -12,6 +12,7 @@ from bert_tf.data.windows import SegmentWindows
 from bert_tf.errors import UserError
 from bert_tf.heads.base.text_head import Windows
 from bert_tf.runtime.lazy import tf
+from bert_tf.text.table_tokenizer import TableTokenizer
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 
@@ -64,12 +65,11 @@ def _most_windows(plan: list[SegmentWindows]) -> tf.Tensor:
 
 
 def token_counts(tokenizer: Tokenizer, texts: np.ndarray) -> np.ndarray:
-    """Number of tokens of each text: string [n, F] -> int32 [n, F]."""
+    """Number of tokens of each text: string [n, F] -> int32 [n, F]. Without TensorFlow for WordPiece."""
     flat = texts.reshape(-1)
-    counts = [
-        tokenizer(flat[start : start + TEXTS_AT_ONCE].tolist()).row_lengths().numpy()
-        for start in range(0, len(flat), TEXTS_AT_ONCE)
-    ]
+    table = TableTokenizer.of(tokenizer.vocabulary, tokenizer.lower_case, tokenizer.special_tokens)
+    blocks = (flat[start : start + TEXTS_AT_ONCE].tolist() for start in range(0, len(flat), TEXTS_AT_ONCE))
+    counts = [table(block)[1] if table else tokenizer(block).row_lengths().numpy() for block in blocks]
     return np.concatenate(counts).astype(np.int32).reshape(texts.shape)
 
 

@@ -3,17 +3,17 @@
 Q questions, n answers of a question.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import keras
-import tensorflow as tf
 
 from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.heads.span.spans import CANDIDATES, GraphSearch
 from bert_tf.model.packing import PackingSpec
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer
 
 WINDOWS_AT_ONCE = 16  # so that memory does not depend on the length of a context

@@ -4,15 +4,15 @@ B rows of a batch (each a window of a question's context), T positions in a row,
 n answers of a question.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data import questions
 from bert_tf.data.examples import Example
@@ -20,7 +20,7 @@ from bert_tf.data.questions import Prediction, Question
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.answering import Answered
-from bert_tf.heads.base.training import Training
+from bert_tf.heads.base.training import Training, model_heads
 from bert_tf.heads.span import (
     SpanHead,
     answer_highlights,
@@ -33,7 +33,7 @@ from bert_tf.heads.span import (
 from bert_tf.heads.span.answer_search import Search
 from bert_tf.heads.span.question_rows import QuestionRows
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.model.heads import without_padding
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence
 from bert_tf.training.task import Batch, Objective, Predictions
@@ -85,7 +85,9 @@ class Answering(SpanHead):
 
         google-research/bert counts padding too; without it the loss does not depend on the length of rows.
         """
-        logits = {side: without_padding(outputs[f"{side}_logits"], batch["lengths"]) for side in ("start", "end")}
+        logits = {
+            side: model_heads.without_padding(outputs[f"{side}_logits"], batch["lengths"]) for side in ("start", "end")
+        }
         losses = [
             tf.nn.sparse_softmax_cross_entropy_with_logits(batch[f"{side}_positions"], values)
             for side, values in logits.items()

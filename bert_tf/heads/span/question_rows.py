@@ -3,12 +3,13 @@
 Q questions, C contexts, W windows of all questions, B rows of a batch.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
@@ -18,6 +19,7 @@ from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.rows import Rows
 from bert_tf.heads.span.answer_search import Asked
 from bert_tf.heads.span.question_windows import QuestionWindows
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer
 
 QUESTIONS_AT_ONCE = 256  # tokenized together outside of batches

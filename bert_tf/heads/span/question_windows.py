@@ -4,12 +4,13 @@ B rows, Q questions, C contexts, W windows of all questions, T = max_seq_length,
 A row is [CLS] question [SEP] window [SEP], as in google-research/bert `run_squad.py: convert_examples_to_features`.
 """
 
-import dataclasses
+from __future__ import annotations
 
-import tensorflow as tf
+import dataclasses
 
 from bert_tf.data import windows as sliding
 from bert_tf.errors import UserError
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 

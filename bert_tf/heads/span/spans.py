@@ -3,19 +3,19 @@
 B rows, T positions in a row, n = n_best_size, W windows, Q questions, M candidates per window.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
 from collections.abc import Mapping
 from typing import Any, Self
 
-import tensorflow as tf
-
 from bert_tf.data.questions import Answer, Prediction
 from bert_tf.heads.base.head import as_text
-from bert_tf.heads.span.answer_search import SPARE, Search
+from bert_tf.heads.span.answer_search import IMPOSSIBLE, SPARE, Search
 from bert_tf.heads.span.question_windows import QuestionWindows
-from bert_tf.model.heads import IMPOSSIBLE
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.wordpiece import substrings
 
@@ -23,7 +23,7 @@ CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 CHARACTERS_AT_ONCE = 1 << 18  # of answers whose texts are cut at once, which is faster and takes 60 bytes each
 UNLIKELY = 1e-38  # stands for probabilities too small for float32
 
-Tensors = dict[str, tf.Tensor]
+Tensors = dict[str, "tf.Tensor"]
 
 
 class GraphSearch(Search):
@@ -76,8 +76,8 @@ class GraphSearch(Search):
             return tf.reshape(values, [-1, self.n_best_size * self.n_best_size])
 
         candidates = {
-            "start_scores": pairs(start_scores, 2, IMPOSSIBLE),
-            "end_scores": pairs(end_scores, 1, IMPOSSIBLE),
+            "start_scores": pairs(start_scores, 2, float(IMPOSSIBLE)),
+            "end_scores": pairs(end_scores, 1, float(IMPOSSIBLE)),
             "starts": pairs(starts, 2, 0),
             "ends": pairs(ends, 1, 0),
         }

@@ -3,15 +3,17 @@
 N words, C labels, B texts.
 """
 
+from __future__ import annotations
+
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.heads.tags.decoding import ILLEGAL
-from bert_tf.model import crf
 from bert_tf.model.row_blocks import concat_blocks
+from bert_tf.runtime.lazy import module, tf
 from bert_tf.text.ragged_scan import from_row_numbers
 
+crf = module("bert_tf.model.crf")
 TEXTS_AT_ONCE = 64
 
 

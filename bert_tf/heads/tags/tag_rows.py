@@ -3,13 +3,14 @@
 N words, P tokens of all words, S sentences, R rows (windows of sentences), T positions in a row.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.data.conll_files import DOCUMENT, ConllFile, Sentence
@@ -20,6 +21,7 @@ from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.rows import Rows
 from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS_AT_ONCE = 1 << 16  # tokenized together

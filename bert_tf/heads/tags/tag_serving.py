@@ -8,12 +8,12 @@ CJK character separate; but marks such as the hyphen belong to the word if they 
 "AT&T". Most files of tagged words are split like this. The signature `words` accepts any other words.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.data.conll_files import Sentence
 from bert_tf.data.tag_schemes import TagSet
@@ -23,6 +23,7 @@ from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
 from bert_tf.model.packing import PackingSpec
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.runtime import backend
+from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text import whitespace
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.ragged_scan import from_row_numbers, row_numbers
@@ -32,9 +33,9 @@ from bert_tf.text.wordpiece import substrings
 WITHIN_WORDS = "-./&_@"  # marks that do not separate the letters and digits around them
 COMPARED = 8  # sentences used to compare an export with the live model
 
-Tensors = dict[str, tf.Tensor]
+Tensors = dict[str, "tf.Tensor"]
 # Arguments: labels [N], the probabilities of all labels [N, C], and anything else that was read.
-Answer = Callable[[tf.Tensor, tf.Tensor, Tensors], Tensors]
+Answer = Callable[["tf.Tensor", "tf.Tensor", Tensors], Tensors]
 
 
 class Words(NamedTuple):
@@ -101,7 +102,7 @@ class TagServing:
             "words": self._signature(self._read_words, self._tag_words, words),
         }
 
-    def _signature(self, read: Callable[[tf.Tensor], "Words"], answer: Answer, spec: tf.TensorSpec) -> Callable:
+    def _signature(self, read: Callable[[tf.Tensor], Words], answer: Answer, spec: tf.TensorSpec) -> Callable:
         """A signature: strings -> words of tokens -> labels and their probabilities -> answer."""
 
         def signature(strings: tf.Tensor) -> Tensors:
@@ -112,7 +113,7 @@ class TagServing:
         named = with_parameters(backend.only_values()(signature), [spec.name])
         return tf.function(named, input_signature=[spec], autograph=False)
 
-    def _read_texts(self, text: tf.Tensor) -> "Words":
+    def _read_texts(self, text: tf.Tensor) -> Words:
         ids, starts, ends = self.tokenizer.with_offsets(text)
         firsts, owners = _split_words(self.tokenizer, ids, starts.values, ends.values)
         lasts = tf.concat([firsts, tf.shape(ids.values)], 0)[1:] - 1
@@ -128,7 +129,7 @@ class TagServing:
         texts, places = rest["text"], (rest["owners"], rest["starts"], rest["ends"])
         return _entities(self.tag_set, texts, labels, _chosen(probabilities, labels), *places)
 
-    def _read_words(self, words: tf.Tensor) -> "Words":
+    def _read_words(self, words: tf.Tensor) -> Words:
         indices = tf.where(words != "")  # [N, 2]
         ids, counts = tokenize_words(self.tokenizer, tf.gather_nd(words, indices))
         firsts, owners = tf.cumsum(counts, exclusive=True), tf.cast(indices[:, 0], tf.int32)
@@ -163,7 +164,7 @@ class TagServing:
             tf.tensor_scatter_nd_update(without, with_token, probabilities),
         )
 
-    def _rows(self, words: "Words") -> tuple[Tensors, Tensors]:
+    def _rows(self, words: Words) -> tuple[Tensors, Tensors]:
         """Rows of tokens, and the place with the most context for the first token of each word that has tokens.
 
         Places are int32 [M], for the M words with tokens: "numbers" of rows, in the order of words, "positions" in
@@ -178,7 +179,7 @@ class TagServing:
         rows = self.windows.rows(self.tokenizer, words.ids, plan.firsts, plan.sizes)
         return rows, {"numbers": numbers, "positions": positions, "with_token": with_token}
 
-    def _states_in_blocks(self, words: "Words") -> tf.Tensor:
+    def _states_in_blocks(self, words: Words) -> tf.Tensor:
         """The states of all words [N, *S]; states of other tokens are kept in memory for one block at a time."""
         rows, places = self._rows(words)
         numbers, positions = places["numbers"], places["positions"]

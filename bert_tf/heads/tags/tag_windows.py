@@ -4,12 +4,13 @@ N words, P tokens of all words, S sentences, R rows (windows of sentences), T = 
 [CLS] window [SEP]; a word is represented by its first token (Devlin et al. 2018, section 5.3).
 """
 
+from __future__ import annotations
+
 import dataclasses
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from bert_tf.data import windows as sliding
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 

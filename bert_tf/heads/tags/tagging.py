@@ -3,14 +3,14 @@
 B rows of a batch, T positions in a row, C labels, N words of a split, R rows of a split.
 """
 
+from __future__ import annotations
+
 import collections
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import tag_schemes
@@ -20,17 +20,17 @@ from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import prediction_files
-from bert_tf.heads.base.training import Training
+from bert_tf.heads.base.training import Training, model_heads
 from bert_tf.heads.tags import Tags, entity_scores, tag_serving
 from bert_tf.heads.tags.decoding import decode
 from bert_tf.heads.tags.tag_rows import UNKNOWN, TagRows, entities_in_text, format_entities, label_numbers
 from bert_tf.heads.tags.tag_windows import TagWindows
-from bert_tf.model import crf
-from bert_tf.model.heads import of_head
 from bert_tf.runtime.atomic_files import write_lines
+from bert_tf.runtime.lazy import keras, module, tf
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Batch, Objective, Predictions
 
+crf_layer = module("bert_tf.model.crf")
 Item = tuple[Sentence, Sequence[int]]
 FEWEST_TAGGED = 0.02  # share of entity words; a model that tags fewer has learned nothing but O
 HARDEST = 12  # sentences shown with their errors
@@ -258,7 +258,7 @@ class TagTraining(Training):
         return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        return of_head(self.head, config, self.head.size, crf=self.head.crf, dtype=dtype)
+        return model_heads.of_head(self.head, config, self.head.size, crf=self.head.crf, dtype=dtype)
 
     def content(self, path: str, reads: Mapping[str, Any]) -> ConllFile:
         fields = {"tag_scheme": "scheme"}
@@ -308,7 +308,7 @@ def _sentence_losses(outputs: Any, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
     logits = outputs["logits"]
     labels = batch["labels"][:, : tf.shape(logits)[1]]
     edges = (tf.cast(batch[name], tf.bool) if name in batch else None for name in ("begins", "ends"))
-    return crf.row_losses(logits, labels, labels != UNKNOWN, outputs["potentials"][0], *edges)
+    return crf_layer.row_losses(logits, labels, labels != UNKNOWN, outputs["potentials"][0], *edges)
 
 
 def _has_label(batch: Batch) -> tf.Tensor:

@@ -4,13 +4,12 @@ B texts, W rows of the encoder, S positions in a row, M tokens of all texts, n o
 K vectors per token, E dimensions of a vector.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import keras
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.sentence_vectors import SentenceVectors
@@ -18,17 +17,21 @@ from bert_tf.heads.base.servable import Servable
 from bert_tf.heads.vectors import features, sentence_choice
 from bert_tf.heads.vectors.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.heads.vectors.vector_choice import VectorChoice
-from bert_tf.model.heads import BertModel
 from bert_tf.model.packing import PackingSpec
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.runtime import backend
+from bert_tf.runtime.lazy import keras, module, tf
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from bert_tf.model.heads import BertModel
+
+model_heads = module("bert_tf.model.heads")
 POSITIONS_AT_ONCE = 8192  # in rows encoded together: bounds memory, and is enough for all cores
 EXAMPLES = ["a text", "Two texts, with accents: é ||| and a second one.", "", "many words " * 100]
 
-Tokens = Mapping[str, tf.RaggedTensor]
+Tokens = Mapping[str, "tf.RaggedTensor"]
 
 
 class Extractor:
@@ -174,7 +177,7 @@ class Features(Servable):
         return self.choice
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        return BertModel(config, dtype=dtype)
+        return model_heads.BertModel(config, dtype=dtype)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return Extractor(model, tokenizer, self.choice).signatures(self.recorded.prompts if self.recorded else {})

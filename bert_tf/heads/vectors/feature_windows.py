@@ -4,11 +4,12 @@ B texts, W rows (the windows of all texts), S positions in a row, N tokens read 
 text are [CLS], its own tokens, [SEP], and for a pair the second text's tokens and [SEP].
 """
 
+from __future__ import annotations
+
 import dataclasses
 
-import tensorflow as tf
-
 from bert_tf.data import windows as sliding
+from bert_tf.runtime.lazy import tf
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 

@@ -4,23 +4,26 @@ B rows, T positions in a row, M tokens of all texts, D hidden size, L layers, K 
 vector.
 """
 
-import functools
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-import tensorflow as tf
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from bert_tf.config.sentence_vectors import VectorLayer
 from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST, LayerChoice, VectorChoice
-from bert_tf.model.heads import BertModel
 from bert_tf.model.packing import PackingSpec
+from bert_tf.runtime.lazy import tf
 
-ACTIVATIONS = {
-    "identity": tf.identity,
-    "tanh": tf.tanh,
-    "relu": tf.nn.relu,
-    "gelu": functools.partial(tf.nn.gelu, approximate=False),
-    "sigmoid": tf.sigmoid,
-    "silu": tf.nn.silu,
+if TYPE_CHECKING:
+    from bert_tf.model.heads import BertModel
+
+ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "identity": lambda x: x,
+    "tanh": lambda x: tf.tanh(x),
+    "relu": lambda x: tf.nn.relu(x),
+    "gelu": lambda x: tf.nn.gelu(x, approximate=False),
+    "sigmoid": lambda x: tf.sigmoid(x),
+    "silu": lambda x: tf.nn.silu(x),
 }
 
 

@@ -3,15 +3,15 @@
 B examples in a batch, F texts in an example, T positions in a row, D vector size, n examples.
 """
 
+from __future__ import annotations
+
 import abc
 import os
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.flag_parsers import comma_separated
@@ -31,10 +31,11 @@ from bert_tf.heads.regression import numbers
 from bert_tf.heads.vectors import Vectors, vector_losses
 from bert_tf.heads.vectors.extraction import Extractor
 from bert_tf.heads.vectors.vector_choice import VectorChoice, choose_layers
-from bert_tf.model.sentence_encoder import SentenceEncoder
+from bert_tf.runtime.lazy import keras, module, tf
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.training.task import Batch, Comparison, Predictions
 
+sentence_encoder = module("bert_tf.model.sentence_encoder")
 SPREAD = 1e-4  # standard deviation across texts below which all embeddings count as equal
 VECTORS = "vectors"  # the kind of the models, and the name of their output
 KEYS = 2**62  # range of the hashes of texts
@@ -215,7 +216,7 @@ class VectorTraining(TextTraining):
         config.check_pooling(vectors.pooling)
         if max(sizes, default=0) > config.hidden_size:
             raise UserError(f"matryoshka_dims has {sizes[0]}, but vectors have {config.hidden_size} dimensions.")
-        return SentenceEncoder(config, vectors.pooling, vectors.normalize, dtype=dtype)
+        return sentence_encoder.SentenceEncoder(config, vectors.pooling, vectors.normalize, dtype=dtype)
 
     def content(self, path: str, reads: Mapping[str, Any]) -> list[Example]:
         """The rows of a table with the columns that the model was trained on."""

@@ -4,18 +4,20 @@ B examples in a batch, F texts in an example (an anchor, its positive, and hard 
 n examples of a split, C candidates.
 """
 
+from __future__ import annotations
+
 import numpy as np
-import tensorflow as tf
 
-from bert_tf.model.sentence_encoder import unit_vectors
+from bert_tf.runtime.lazy import module, tf
 
+sentence_encoder = module("bert_tf.model.sentence_encoder")
 EXCLUDED = -1e9  # score of non-candidates
 RANKED_AT_ONCE = 1024
 
 
 def cosines(vectors: tf.Tensor) -> tf.Tensor:
     """The cosine of the first two texts of each example: [B, F, D] -> [B]."""
-    units = unit_vectors(vectors)
+    units = sentence_encoder.unit_vectors(vectors)
     return tf.reduce_sum(units[:, 0] * units[:, 1], -1)
 
 
@@ -36,7 +38,7 @@ def in_batch_negatives(
     Returns:
         Losses [B], and 1 if the positive is the nearest, else 0: [B].
     """
-    units = unit_vectors(vectors)
+    units = sentence_encoder.unit_vectors(vectors)
     candidates = tf.reshape(tf.transpose(units[:, 1:], [1, 0, 2]), [-1, tf.shape(units)[-1]])  # [B * (F - 1), D]
     scores = scale * tf.matmul(units[:, 0], candidates, transpose_b=True)  # [B, B * (F - 1)]
     rows, others = tf.shape(scores)[0], tf.shape(vectors)[1] - 1  # the positives are the first candidates
@@ -59,7 +61,7 @@ def same_class(vectors: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.
         labels: class numbers [B].
         weights: [B], 0 for ignored rows.
     """
-    units = unit_vectors(vectors)
+    units = sentence_encoder.unit_vectors(vectors)
     found = tf.matmul(units, units, transpose_b=True)
     is_pair = tf.linalg.set_diag(tf.matmul(weights[:, None], weights[None, :]) > 0, tf.zeros_like(weights > 0))
     is_same = labels[:, None] == labels[None, :]

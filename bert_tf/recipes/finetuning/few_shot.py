@@ -14,6 +14,7 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import tables
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.classes import Classes
+from bert_tf.heads.vectors import vector_losses
 from bert_tf.runtime import terminal
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.runtime.progress import progress
@@ -65,8 +66,6 @@ class Contrast(Learnable):
 
     def metrics(self, outputs: Mapping[str, tf.Tensor], batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         """The loss, a scalar."""
-        from bert_tf.heads.vectors import vector_losses
-
         loss = vector_losses.same_class(outputs["vectors"], batch["labels"], batch["row_weights"])
         return {LOSS: (loss, tf.ones([]))}
 

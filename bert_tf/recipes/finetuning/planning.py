@@ -20,7 +20,6 @@ from bert_tf.recipes.finetuning import baselines, few_examples, few_shot, folds,
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.reports import plan_text
 from bert_tf.runtime import files, head_records, machine, run_files, terminal
-from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder, recorded_flags
@@ -30,14 +29,13 @@ RESULTS = ("do_eval", "do_predict", "do_export")  # flags that request something
 
 
 class Setup(NamedTuple):
-    """The starting point of a run: checkpoint, task with its tokenizer, devices, and the teacher if any.
+    """The starting point of a run: checkpoint, task with its tokenizer, and the teacher if any.
 
     data: {"splits": a summary of each, "notes": warnings from reading them}, for the report.
     """
 
     start: Checkpoint
     task: FineTuningTask
-    strategy: "tf.distribute.Strategy"
     teacher: Checkpoint | None = None
     data: Mapping[str, list[str]] = types.MappingProxyType({})
 
@@ -49,7 +47,7 @@ class RunPlan:
     Attributes:
         name: its folder in output_dir; "" for a run in output_dir itself.
         options: its flags.
-        setup: checkpoint, task and devices.
+        setup: checkpoint and task.
         is_compared: whether it is a seed, a combination of a grid, or a fold, which may fail and is not repeated.
         reads: whether it reads its own part of the data when its turn comes; until then `setup` has that of another
             run, and `training` is an estimate.
@@ -248,7 +246,7 @@ def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
     start = initialization.resolve(options)
     fitting = initialization.fitting_rows(options, start.config, may_be_shorter=True)
     options = options.with_defaults(fitting, f"the model has {start.config.max_position_embeddings} positions")
-    strategy = initialization.start_devices(options.devices)
+    initialization.start_for_files(options)
     if options.export_attention:
         start.config.check_attention()
 
@@ -267,7 +265,7 @@ def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
         taught_by = starting_point.match_head(named, taught_by, task)
 
     # Length of training and runs
-    setup = Setup(start, task, strategy, taught_by, data)
+    setup = Setup(start, task, taught_by, data)
     is_scored = RunPlan(name="", options=options, setup=setup).is_scored
     options = options.with_defaults(few_examples.defaults(options, task, is_scored=is_scored), few_examples.REASONS)
     if not is_scored and "keep_best" not in options.given:

@@ -115,7 +115,7 @@ def when_begun(plan: Plan) -> Plan:
 
 
 def _starting_point(options: Flags) -> Checkpoint:
-    return initialization.resolve(options, left_to_right=options.left_to_right, trains=not options.prepare_only)
+    return initialization.resolve(options, left_to_right=options.left_to_right)
 
 
 def _with_recorded(options: Flags, facts: Facts) -> Flags:

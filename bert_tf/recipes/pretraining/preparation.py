@@ -195,7 +195,7 @@ def _open_masked(paths: Sequence[str], config: BertConfig, options: Flags) -> di
     ):
         if not is_valid:
             raise UserError(f"{name} cannot be used with records masked by another program: {expected}.")
-    initialization.start_for_files(options, trains=not options.prepare_only)
+    initialization.start_for_files(options)
     return masked_records.open_masked(
         paths,
         max_seq_length=options.max_seq_length,
@@ -212,7 +212,7 @@ def _number_of_workers(options: Flags, text_bytes: int) -> int:
     """
     if number_of_workers() > 1 or text_bytes > LITTLE_TEXT:
         return os.cpu_count() or 1
-    initialization.start_for_files(options, trains=not options.prepare_only)
+    initialization.start_for_files(options)
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
 
 

@@ -157,6 +157,10 @@ class Flags(RunOptions):
     model: Model = group(Model)
     training: Training = group(Training)
 
+    @property
+    def needs_devices(self) -> bool:
+        return not (self.dry_run or self.prepare_only)
+
 
 # Flags that determine the vocabulary and the records: only these matter before the first checkpoint.
 TEXT_FLAGS = frozenset(

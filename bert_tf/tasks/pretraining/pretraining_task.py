@@ -3,13 +3,12 @@
 B rows, T positions in a row, P predicted positions of a row.
 """
 
+from __future__ import annotations
+
 import contextlib
 import copy
 from collections.abc import Mapping
 from typing import Any, Self
-
-import keras
-import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import MaskingConfig
@@ -19,14 +18,15 @@ from bert_tf.data.pretraining import masked_records, record_input
 from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.heads import masked_lm
 from bert_tf.heads.base.servable import TextTask
+from bert_tf.heads.base.training import model_heads
 from bert_tf.heads.masked_lm import MaskedLm, mask_filling
 from bert_tf.heads.next_sentence import NextSentence
 from bert_tf.heads.replaced_tokens import ReplacedTokens
-from bert_tf.model.heads import Pretrainer
-from bert_tf.model.replaced_tokens import ReplacedTokenModel
+from bert_tf.runtime.lazy import keras, module, tf
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training.task import Objective
 
+replaced_tokens = module("bert_tf.model.replaced_tokens")
 EVAL_SEED = 1  # masks held-out text identically in every evaluation of every run
 NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
 REPLACED_TOKEN_LOSS = f"{ReplacedTokens.weights}_loss"
@@ -34,7 +34,7 @@ REPLACED_TOKEN_FACTOR = 50.0  # weight of its loss (Clark et al. 2020, section 3
 LABELS = {MaskedLm.kind: "masked_lm_ids", NextSentence.kind: "next_sentence_labels"}  # in a batch
 MASKED_LM_EPSILON = 1e-5  # added to the sum of weights in google-research/bert
 
-Batch = Mapping[str, tf.Tensor]
+Batch = Mapping[str, "tf.Tensor"]
 
 
 class PretrainingTask(TextTask):
@@ -88,7 +88,7 @@ class PretrainingTask(TextTask):
         return task
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
-        model_class = ReplacedTokenModel if ReplacedTokens in self.heads else Pretrainer
+        model_class = replaced_tokens.ReplacedTokenModel if ReplacedTokens in self.heads else model_heads.Pretrainer
         return model_class(config, dtype=dtype)
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:

@@ -119,7 +119,7 @@ def test_head_is_new_where_an_encoder_has_none_of_that_size():
         start = Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
         head = {"weights": "classifier", "size": size, "training": types.SimpleNamespace(new_head_rate=0.5)}
         task = task_with(**head, splits={"train": types.SimpleNamespace(is_known=True, count=100)})
-        plan = RunPlan(name="", options=options(head_learning_rate=AUTO), setup=Setup(start, task, None))
+        plan = RunPlan(name="", options=options(head_learning_rate=AUTO), setup=Setup(start, task))
         assert plan.has_new_head or plan.training.head_learning_rate == 0
         return plan.training.head_learning_rate == 0.5
 

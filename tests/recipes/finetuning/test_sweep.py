@@ -138,7 +138,7 @@ def test_run_folder_is_unlocked_after_success_or_failure(tmp_path, monkeypatch):
 
     monkeypatch.setattr(finetune, "run", run)
     monkeypatch.setattr(sweep, "report_results", lambda folder, runs, outcomes, task: told.append(outcomes))
-    setup = Setup(start=None, task=None, strategy=None)
+    setup = Setup(start=None, task=None)
     runs = [
         RunPlan(name=name, options=options.replace(output_dir=str(tmp_path / name)), setup=setup, is_compared=True)
         for name, options in runs_of(flags(num_seeds=2)).items()
