@@ -32,7 +32,7 @@ DOORS = {
 }
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Folders of which no module loads TensorFlow when it is imported: flags are checked and files read without it.
-NO_TENSORFLOW = ("runtime", "config", "reports", "recipes", "cli")
+NO_TENSORFLOW = ("runtime", "config", "reports", "recipes", "cli", "text", "data", "heads", "tasks")
 # Functions of the operating system that do not know the stores (gs://...) that runtime/files.py does.
 LOCAL_ONLY = {
     *("open", "glob.glob", "os.path.exists", "os.path.isfile", "os.path.isdir", "os.path.getsize", "os.path.abspath"),

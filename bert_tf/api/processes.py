@@ -1,14 +1,19 @@
-"""A check for forked processes: TensorFlow works in the process that it started in, and hangs in forks of it."""
+"""A check that TensorFlow works in this process: it is installed, and started here, because it hangs in forks."""
 
 import os
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.tensorflow_startup import check_installed
 
 _first: dict[str, int] = {}
 
 
 def check() -> None:
-    """Call before TensorFlow computes. Raises UserError if this process was forked from one that called it."""
+    """Call before TensorFlow computes.
+
+    Raises UserError without TensorFlow, and if this process was forked from one that called it.
+    """
+    check_installed()
     if _first.setdefault("id", os.getpid()) != os.getpid():
         raise UserError(
             "This process was forked after TensorFlow had started, and TensorFlow does not work in such a process: "

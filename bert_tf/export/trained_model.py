@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_tf import heads
+from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.errors import UserError
@@ -52,9 +53,7 @@ def check_run(path: str) -> dict[str, Any]:
     run = run_files.read_run(path)
     if not isinstance(run.get("flags"), dict):
         raise UserError(f"{path} is not a run folder: it has no readable run.json.")
-    from bert_tf.checkpoints.formats import native
-
-    if not native.recognizes(path):
+    if not formats.load("native").recognizes(path):
         raise UserError(f"The run in {path} has no checkpoint with its bert_config.json: train first.")
     return run
 

@@ -1,7 +1,4 @@
-"""Starts TensorFlow without its messages and imports Keras: import this before Keras.
-
-Raises UserError if one of them is not installed.
-"""
+"""Imports Keras, and TensorFlow, without their messages: import this before Keras."""
 
 import sys
 

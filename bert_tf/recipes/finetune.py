@@ -42,7 +42,7 @@ from bert_tf.runtime.lazy import keras
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 from bert_tf.text import special_tokens, vocabulary
-from bert_tf.training import precision, traced_gradients
+from bert_tf.training import distribute, precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.metrics_log import Diverged
 from bert_tf.training.run_directory import RunFolder
@@ -198,7 +198,7 @@ def run(plan: RunPlan, folder: RunFolder) -> None:
 
     options, splits, config = plan.options, plan.splits, plan.training
     start, task, taught_by, data = plan.setup
-    strategy = initialization.start_devices(options.devices)
+    strategy = distribute.strategy_of(options.devices)
 
     # Folder: flags, statistics, and the files of a checkpoint
     open_folder(folder, options)

@@ -9,14 +9,12 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, check_rows_for_tokens
 from bert_tf.config import segments
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.device_options import DeviceOptions
 from bert_tf.config.encoder_traits import traits
 from bert_tf.config.flag_groups import ModelOptions, RunOptions
 from bert_tf.config.options import Options
 from bert_tf.errors import UserError, leave_out
 from bert_tf.model.weights import layer_map, select_layers
 from bert_tf.runtime import files, terminal
-from bert_tf.runtime.lazy import tf
 from bert_tf.text import special_tokens, tokenizer_kinds, vocabulary
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
@@ -25,18 +23,13 @@ DEMONSTRATION = "the demonstration on Python's manual"
 PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretrain`
 
 
-def start_devices(devices: DeviceOptions) -> "tf.distribute.Strategy":
-    """Starts TensorFlow on the devices named by the flags; call it before any TensorFlow operation.
-
-    Devices and the connections between workers cannot be configured later. Repeated calls are free.
-    """
-    return distribute.strategy_of(devices)
-
-
 def start_for_files(options: RunOptions) -> None:
-    """Starts TensorFlow before files are read or written that may need it, if this process trains afterwards."""
+    """Starts TensorFlow on the devices named by the flags, if this process uses them; call it before reading files.
+
+    Files may need TensorFlow, and devices and the connections between workers cannot be configured later.
+    """
     if options.needs_devices:
-        start_devices(options.devices)
+        distribute.strategy_of(options.devices)
 
 
 def demo_settings(

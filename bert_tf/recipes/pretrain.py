@@ -21,7 +21,7 @@ from bert_tf.heads.base.head import as_text
 from bert_tf.heads.base.servable import TextTask
 from bert_tf.heads.masked_lm import lm_kind, task_name
 from bert_tf.model import weights
-from bert_tf.recipes import advice, initialization, teacher
+from bert_tf.recipes import advice, teacher
 from bert_tf.recipes.pretraining import planning, preparation
 from bert_tf.recipes.pretraining.planning import Plan
 from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
@@ -32,7 +32,7 @@ from bert_tf.runtime.lazy import keras
 from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training import checkpointing, precision, traced_gradients
+from bert_tf.training import checkpointing, distribute, precision, traced_gradients
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
 
@@ -95,7 +95,7 @@ def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder
     """Creates task and model, trains, evaluates and exports. start: includes the run's vocabulary."""
     options, training = plan.options, plan.training
     # Devices, before any operation of TensorFlow
-    strategy = initialization.start_devices(options.devices)
+    strategy = distribute.strategy_of(options.devices)
     from bert_tf.training.loop import train
 
     # Task and model

@@ -54,11 +54,10 @@ class TableTokenizer(AnyTokenizer):
     @classmethod
     def of(cls, vocabulary: Sequence[str], lower_case: bool, special_tokens: tuple[str, ...] = ()) -> Self | None:
         """The one for a WordPiece vocabulary; None for others, and for tokens to recognize in normalized texts."""
-        if kind_of(vocabulary) != WORDPIECE or any(
-            token.normalized for token in settings_of(vocabulary).found_as(special_tokens)
-        ):
-            return None
-        return cls(vocabulary, lower_case, special_tokens_in_strings=special_tokens)
+        is_raw = not any(token.normalized for token in settings_of(vocabulary).found_as(special_tokens))
+        if kind_of(vocabulary) == WORDPIECE and is_raw:
+            return cls(vocabulary, lower_case, special_tokens_in_strings=special_tokens)
+        return None
 
     def _set_up(self) -> None:
         outside = self.settings.outside_wordpiece()

@@ -48,10 +48,14 @@ class Tokenizer(AnyTokenizer):
     in_graph: whether it consists of TensorFlow operations, so that a SavedModel can contain it.
 
     Raises:
-        UserError: one of the five special tokens is missing; when first used, a token cannot be treated exactly.
+        UserError: one of the five special tokens is missing, or a token cannot be treated exactly (when first used).
     """
 
     in_graph = True
+
+    def _set_up(self) -> None:
+        if self.kind.model != "WordPiece":  # its rules may be incomplete
+            _ = self._splitter
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:

@@ -20,7 +20,7 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
 def strategy_of(devices: DeviceOptions) -> tf.distribute.Strategy:
-    """Creates the strategy specified by a recipe's flags, on the devices they name."""
+    """Starts TensorFlow on the devices that a recipe's flags name; repeated calls are free."""
     backend.select_device(devices.device)
     if devices.deterministic:
         tf.config.experimental.enable_op_determinism()

@@ -83,10 +83,10 @@ def test_an_index_keeps_the_segments_of_its_model(folder, tmp_path):
 def test_training_starts_from_a_checkpoint_with_the_segments_of_the_flag(folder):
     options = Flags().replace(init_checkpoint=folder, max_seq_length=8)
     for segments in ("", "one"):
-        start = initialization.resolve(options.replace(segments=segments), trains=False)
+        start = initialization.resolve(options.replace(segments=segments))
         assert start.vocabulary.settings.one_segment == (segments == "one")
     with pytest.raises(UserError, match="segments requires init_checkpoint: remove it"):
-        initialization.resolve(options.replace(init_checkpoint="", segments="one"), trains=False)
+        initialization.resolve(options.replace(init_checkpoint="", segments="one"))
 
 
 def test_a_server_reads_checkpoints_with_the_flag():

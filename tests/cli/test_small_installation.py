@@ -51,8 +51,8 @@ PROGRAMS = {
     "bert_tf.load('checkpoint')": TENSORFLOW,
     "bert_tf.fine_tune([('a', 'x'), ('b', 'y')] * 9, output_dir='out')": TENSORFLOW,
     "bert_tf.fine_tune('table.csv', output_dir='out')": TENSORFLOW,
-    "bert_tf.pretrain(texts=['One. Two.'], output_dir='out')": SENTENCEX,
-    "from bert_tf.text.tokenizer import Tokenizer; Tokenizer.from_file('vocab.txt')": TENSORFLOW,
+    "bert_tf.pretrain(texts=['One. Two.'], output_dir='out')": TENSORFLOW,
+    "from bert_tf.text.tokenizer import Tokenizer; Tokenizer.from_file('vocab.txt')(['a'])": TENSORFLOW,
     "from bert_tf.model import heads": TENSORFLOW,
 }
 

@@ -127,6 +127,26 @@ OTHERS = {  # task, and the texts of some examples
 }
 
 
+QUESTION = {
+    "id": "1",
+    "question": "Who sings?",
+    "answers": [{"text": "Ann", "answer_start": 0}],
+    "is_impossible": False,
+}
+LABELED = {  # examples with the right answers, for the scores
+    "tags": "ann B-PER\nsings O\n\nthe O\nfox B-PER\n",
+    "span": json.dumps({"version": "2", "data": [{"paragraphs": [{"context": "Ann sings.", "qas": [QUESTION]}]}]}),
+}
+EVALUATE = """
+import sys
+
+sys.modules.update(dict.fromkeys(("tensorflow", "keras", "tensorflow_text")))  # as if they were not installed
+from bert_tf.cli import main
+
+sys.exit(main.main(["evaluate", *sys.argv[1:]]))
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", OTHERS)
 def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
@@ -143,14 +163,21 @@ def test_other_heads_are_answered_as_by_the_saved_model(kind, tmp_path, capsys):
     right = loaded_model.on_strings(folder).predict(texts)
     for engine in ("openvino", "tensorflow"):
         assert_same_outputs(opening.open_model(folder, engine).predict(texts), right)
-    if kind == "tags":
-        (tmp_path / "words.txt").write_text("ann B-PER\nsings O\n\nthe O\nfox B-PER\n")
-        results = []
-        for name in ("openvino", "tensorflow"):
-            command = ["evaluate", folder, f"--file={tmp_path / 'words.txt'}", f"--engine={name}", "--json"]
-            assert main.main(command) == 0
-            results.append(json.loads(capsys.readouterr().out))
-        assert results[0] == results[1]
+    if kind in LABELED:
+        path = tmp_path / "labeled"
+        path.write_text(LABELED[kind])
+        command = [folder, f"--file={path}", "--json", "--engine"]
+        done = subprocess.run(
+            [sys.executable, "-c", EVALUATE, *command, "openvino"],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert main.main(["evaluate", *command, "tensorflow"]) == 0
+        scores = [json.loads(output)["scores"] for output in (done.stdout, capsys.readouterr().out)]
+        assert scores[0] and scores[0] == pytest.approx(scores[1], rel=1e-4)
     if kind == "vectors":
         queries = [Embedder(folder, engine=name).queries(TEXTS) for name in ("openvino", "tensorflow")]
         np.testing.assert_allclose(*queries, atol=1e-5)
@@ -222,14 +249,6 @@ def test_command_answers_without_tensorflow(classifier):
     assert json.loads(answer)["probabilities"] == dict(zip(LABELS, outputs["probabilities"][0].tolist(), strict=True))
 
 
-EVALUATE = """
-import sys
-
-sys.modules.update(dict.fromkeys(("tensorflow", "keras", "tensorflow_text")))  # as if they were not installed
-from bert_tf.cli import main
-
-sys.exit(main.main(["evaluate", *sys.argv[1:]]))
-"""
 OF_LABELS = {"multi_label": ["no", "no,so", "yes", "so"], "regression": ["1", "2.5", "3", "4"]}
 SLOW_KINDS = ("pairs", "windows", "multi_label", "regression", "choice")
 

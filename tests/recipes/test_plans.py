@@ -2,11 +2,15 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 
+import checkpoint_cases
 import pytest
-from script_runs import TINY
+from script_runs import ROOT, TINY
 
 import bert_tf
+from bert_tf.checkpoints import formats
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune, finetune_squad, pretrain
 from bert_tf.recipes.finetuning import planning
@@ -47,6 +51,28 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(table, capsys):
     reasons = {row[0].partition("=")[0]: " ".join(row[1:]) for row in rows}
     assert reasons["--vocab_size"] == "given" and reasons["--text_columns"] == "the column of the longest texts"
     assert "--dry_run" not in reasons and all(reasons.values())
+
+
+WITHOUT_TENSORFLOW = """
+import sys
+from bert_tf.cli import main
+
+try:
+    main.main(["finetune", *sys.argv[1:], "--dry_run"])
+finally:
+    print("loaded:", {"tensorflow", "keras", "tensorflow_text"} & set(sys.modules))
+"""
+
+
+def test_texts_are_planned_without_tensorflow(table):
+    formats.write(checkpoint_cases.checkpoint(), table.parent / "start", "huggingface")
+    arguments = [str(table), f"--init_checkpoint={table.parent / 'start'}", f"--output_dir={table.parent / 'run'}"]
+    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "train: 24 examples; cat 50.0%, dog 50.0%; all fit into 12 tokens." in done.stdout
+    assert "  runs        one with rows held out, then one on all rows" in done.stdout
+    assert done.stdout.endswith("loaded: set()\n")
 
 
 @pytest.mark.parametrize(

@@ -317,7 +317,7 @@ def test_token_ends_with_its_last_character(character, token, size):
         (lambda tokenizer: tokenizer("the fox"), "Put it into a list"),
         (lambda tokenizer: tokenizer.with_offsets(["fox"], unit="word"), "unit='word'"),
         (lambda tokenizer: Tokenizer(["[PAD]", "[UNK]", "fox"]), r"no \[CLS\], \[SEP\], \[MASK\]"),
-        (lambda tokenizer: Tokenizer([*SPECIAL_TOKENS, "x" * 201]), "201 bytes"),
+        (lambda tokenizer: Tokenizer([*SPECIAL_TOKENS, "x" * 201])(["x"]), "201 bytes"),
     ],
 )
 def test_errors_say_what_to_do(uncased, call, message):
@@ -328,7 +328,7 @@ def test_errors_say_what_to_do(uncased, call, message):
 def test_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
     monkeypatch.setattr("bert_tf.text.wordpiece.final_sigma_pattern", lambda: "(no)Σ(match)")
     with pytest.raises(RuntimeError, match="tensorflow-text .* splits"):
-        Tokenizer([*SPECIAL_TOKENS, "ο", "##δ", "##ο", "##σ", "##ς"])
+        Tokenizer([*SPECIAL_TOKENS, "ο", "##δ", "##ο", "##σ", "##ς"])(["ο"])
 
 
 def test_tokenizer_created_while_tracing_works_everywhere():

@@ -21,6 +21,7 @@ from bert_tf.model.weights import BETWEEN, HEADS, PRE_TRAINED, holds_floats
 from bert_tf.runtime import atomic_files, files, plugins
 from bert_tf.runtime.lazy import module
 from bert_tf.runtime.settings import shortened
+from bert_tf.runtime.tensorflow_startup import check_installed
 
 huggingface_hub = module("huggingface_hub")
 HUB = "hf://"
@@ -58,6 +59,7 @@ def writable_names() -> list[str]:
 
 def load(name: str) -> ModuleType:
     """Imports a format: one of `names()`, or a module outside of this package by its dotted name."""
+    check_installed()
     module = plugins.load(__name__, name, kind="checkpoint format")
     if not hasattr(module, "recognizes") or not hasattr(module, "read"):
         raise UserError(f"The module {name} is not a checkpoint format; expected the functions recognizes and read.")

@@ -19,6 +19,7 @@ from bert_tf.export.batches import BatchFunction, predict_in_order
 from bert_tf.heads.vectors import sentence_choice
 from bert_tf.heads.vectors.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 from bert_tf.heads.vectors.vector_choice import VectorChoice
+from bert_tf.runtime.tensorflow_startup import check_installed
 
 WINDOW = 4096  # texts per window, batched by similar length
 COSINE, DOT = "cosine", "dot"
@@ -154,6 +155,7 @@ def _model(path: str, engine: str, segments: str | None) -> Model:
         folder = predictor.folder
         config, recorded = opening.encoder_of(folder)
         return Model(recorded, config, predictor.extractor)
+    check_installed()
     from bert_tf.checkpoints import pretrained
     from bert_tf.export import live_predictor
 

@@ -5,11 +5,12 @@ import math
 import tempfile
 
 from bert_tf.config.device_options import DeviceOptions
-from bert_tf.recipes import initialization, pretrain, recorded_run
+from bert_tf.recipes import pretrain, recorded_run
 from bert_tf.recipes.finetuning.scored_export import Scored
 from bert_tf.recipes.pretraining import facts, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import without_pairs
 from bert_tf.text.tokenizer import tokenizer_of
+from bert_tf.training import distribute
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
@@ -31,7 +32,7 @@ def score(path: str, file: str, *, batch_size: int | None, jit_compile: str = "a
     facts.check_has_text("file", file, found.sources)
     start.check_vocabulary(path)
     tokenizer = tokenizer_of(start)
-    strategy = initialization.start_devices(DeviceOptions())
+    strategy = distribute.strategy_of(DeviceOptions())
     with tempfile.TemporaryDirectory() as place:
         _, manifest = preparation.prepare(start, options, found, RunFolder(place))
         task = pretrain.create_task(options, start, manifest, tokenizer)
