@@ -325,11 +325,12 @@ def written(base, kind, here):
     from bert_tf import heads
     from bert_tf.checkpoints import formats
     from bert_tf.errors import UserError
+    from bert_tf.model import heads as model_heads
     from bert_tf.model import weights
 
     labels = ["a", "b", "c"] if heads.get(kind).is_labelled else None
     try:
-        model = heads.get(kind).model(base.config, 3, {})
+        model = model_heads.of_head(heads.get(kind), base.config, 3)
         weights.assign(model, base.weights)
         arrays = {name: x.numpy() for name, x in weights.variables(model).items()}
         checkpoint = dataclasses.replace(base, weights=arrays, kind=kind, labels=labels)

@@ -114,7 +114,7 @@ class FineTuningTask(TextTask):
         """Writes the predictions for a split as files, with its name if there are several; returns sentences."""
         name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"
         submission = self.submissions.get(split, "")
-        return self.head.write_predictions(folder, name, predictions, self.split(split), submission=submission)
+        return self.head.training.write_predictions(folder, name, predictions, self.split(split), submission=submission)
 
     def about(self) -> dict[str, Any]:
         """Content of about.json without the name: "labels", "kind", and anything else needed to score it."""

@@ -101,7 +101,7 @@ def test_custom_goal_and_metric_make_a_task(stars):
     arrays = {name: value.numpy() for name, value in predictions.items()}
     assert task.criterion == "off_by_one"
     assert task.scores(arrays, "dev")["off_by_one"] == pytest.approx(2 / 3)
-    rows = task.head.details(arrays, task.split("dev"))["hardest"]
+    rows = task.head.training.details(arrays, task.split("dev"))["hardest"]
     assert [(row["label"], row["truth"]) for row in rows] == [("*****", "**"), ("**", "*"), ("****", "*****")]
     about = {**task.about(), "reads": {}}
     assert type(heads.get(about["kind"]).from_about(about)) is type(goal), "an export finds it again"

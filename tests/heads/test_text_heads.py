@@ -224,7 +224,7 @@ def test_scores_and_details_cover_the_whole_split():
     task = task_of("several")
     several, split = task.head.with_calibration({"thresholds": {"fox": 0.25, "mat": 0.75}}), task.split("dev")
     answers = {"logits": np.log([[0.3 / 0.7, 0.7 / 0.3]]), "row_numbers": np.array([1])}
-    told = several.details(answers, split)
+    told = several.training.details(answers, split)
     assert [row["threshold"] for row in told["per_class"]] == [0.25, 0.75] and "confusion" not in told
     assert several.compare(answers, split)[1].tolist() == [[1, 0]]
 

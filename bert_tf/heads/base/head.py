@@ -149,14 +149,6 @@ class Head(abc.ABC):
         """Why the predictions are worthless, in words, or None: see `metrics.collapse_reason`."""
         return metrics.collapse_reason(*self.compare(predictions, split))
 
-    @abc.abstractmethod
-    def details(self, predictions: Predictions, split: Any) -> dict[str, Any]:
-        """Content of eval_details.json for a split, as far as it applies.
-
-        {"per_class", "confusion" or "most_confused", "hardest"}, see `training.metrics` and `reports.scoreboard`, or
-        {"questions"}; and "confidence", see `training.confidence.report`.
-        """
-
     def summary(self, details: Mapping[str, Any]) -> list[str]:
         """Lines for people on the details of a split."""
         line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
@@ -173,15 +165,6 @@ class Head(abc.ABC):
         return {}
 
     # Files and exports
-
-    @abc.abstractmethod
-    def write_predictions(
-        self, folder: str, name: str, predictions: Predictions, split: Any, *, submission: str = ""
-    ) -> list[str]:
-        """Writes the predictions for a split as files into the folder; returns sentences about them.
-
-        name: file name without extension. submission: name of the file for a leaderboard; "": none.
-        """
 
     def about(self) -> dict[str, Any]:
         """Content of about.json, without labels and kind."""

@@ -11,19 +11,14 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
 from bert_tf.heads.base.answering import Answered
 from bert_tf.runtime import files, json_values
 from bert_tf.runtime.atomic_files import atomic_write, write_lines
-
-if TYPE_CHECKING:
-    Predictions = Mapping[str, np.ndarray]
-
+from bert_tf.training.task import Predictions
 
 PARQUET_ROWS = 10_000  # written together
 EXCEL_ROWS, EXCEL_CHARACTERS = 1 << 20, 32_767  # limits of a sheet, including the header, and of a cell

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,8 +14,7 @@ import numpy as np
 
 from bert_tf.config.train_config import LossSettings
 from bert_tf.data.examples import Example, single_label
-from bert_tf.errors import NoEngine, UserError, count_text, leave_out
-from bert_tf.heads.base import prediction_files
+from bert_tf.errors import NoEngine, UserError, leave_out
 from bert_tf.heads.base.answers import BaseAnswer
 from bert_tf.heads.base.head import Head, Metrics
 from bert_tf.runtime.lazy import tf
@@ -248,23 +246,6 @@ class TextHead(Head):
     def tables(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """{"per_class", "confusion" or "most_confused"} as far as it applies; see `training.metrics`."""
         return {}
-
-    def details(self, predictions: Predictions, split: Any) -> dict[str, Any]:
-        labels, predicted = self.compare(predictions, split)
-        shown = self.confidence(predictions, labels)
-        return {
-            **self.tables(labels, predicted),
-            **({"confidence": shown} if shown else {}),
-            "hardest": [row.fields() for row in prediction_files.hardest(self, split, predictions)],
-        }
-
-    def write_predictions(
-        self, folder: str, name: str, predictions: Predictions, split: Any, *, submission: str = ""
-    ) -> list[str]:
-        answered = prediction_files.PredictionRows(self, split, predictions)
-        if submission:
-            prediction_files.write_submission(os.path.join(folder, "submission"), submission, answered)
-        return [f"Wrote {count_text(len(answered), 'prediction')} to {prediction_files.write(folder, name, answered)}."]
 
     # The export
 

@@ -6,6 +6,7 @@ B texts, C choices, F texts of an example, T positions in a row, n examples.
 from __future__ import annotations
 
 import collections
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,7 +15,8 @@ import numpy as np
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.preprocessed_examples import ReadyRows
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, count_text
+from bert_tf.heads.base import prediction_files
 from bert_tf.heads.base.string_signature import string_signature
 from bert_tf.heads.base.text_head import TextHead, Windows
 from bert_tf.heads.base.text_rows import TextRows, empty_row
@@ -23,6 +25,7 @@ from bert_tf.heads.base.training import Training, model_heads
 from bert_tf.model.packing import PackingSpec
 from bert_tf.runtime.lazy import keras, tf
 from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.training.task import Predictions
 
 MAX_COMPARED = 8  # texts used to compare an export with the live model
 
@@ -106,6 +109,26 @@ class TextTraining(Training):
         predicted = self.head.predicted(stacked(outputs))
         labels = np.stack(kept)
         return self.head.score(labels, predicted), self.head.tables(labels, predicted)
+
+    # Reports and files of predictions for a split
+
+    def details(self, predictions: Predictions, split: Any) -> dict[str, Any]:
+        head = self.head
+        labels, predicted = head.compare(predictions, split)
+        shown = head.confidence(predictions, labels)
+        return {
+            **head.tables(labels, predicted),
+            **({"confidence": shown} if shown else {}),
+            "hardest": [row.fields() for row in prediction_files.hardest(head, split, predictions)],
+        }
+
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: Any, *, submission: str = ""
+    ) -> list[str]:
+        answered = prediction_files.PredictionRows(self.head, split, predictions)
+        if submission:
+            prediction_files.write_submission(os.path.join(folder, "submission"), submission, answered)
+        return [f"Wrote {count_text(len(answered), 'prediction')} to {prediction_files.write(folder, name, answered)}."]
 
     # The model and its export
 

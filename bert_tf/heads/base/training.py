@@ -19,6 +19,7 @@ from bert_tf.heads.base.rows import Rows, StoredRows
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.runtime.lazy import keras, module, tf
 from bert_tf.text.tokenizer import Tokenizer, tokenizer_of
+from bert_tf.training.task import Predictions
 
 model_heads = module("bert_tf.model.heads")  # not needed to score answers
 
@@ -122,6 +123,25 @@ class Training(abc.ABC):
         """{score: number}, and details as far as they apply.
 
         kept: parts of all items, filled while the outputs are read. outputs: the export's, for each example `asked`.
+        """
+
+    # Reports and files of predictions for a split
+
+    def details(self, predictions: Predictions, split: Any) -> dict[str, Any]:
+        """Content of eval_details.json for a split, as far as it applies.
+
+        {"per_class", "confusion" or "most_confused", "hardest"}, see `training.metrics` and `reports.scoreboard`, or
+        {"questions"}; and "confidence", see `training.confidence.report`.
+        """
+        return {}
+
+    @abc.abstractmethod
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: Any, *, submission: str = ""
+    ) -> list[str]:
+        """Writes the predictions for a split as files into the folder; returns sentences about them.
+
+        name: file name without extension. submission: name of the file for a leaderboard; "": none.
         """
 
     # Examples

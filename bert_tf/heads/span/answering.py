@@ -158,16 +158,7 @@ class Answering(SpanHead):
         count = len(self.best_answers(predictions, split))
         return f"all {count} answers are {next(iter(texts))!r}" if count > 1 and len(texts) == 1 else None
 
-    def details(self, predictions: Predictions, split: QuestionRows) -> dict[str, Any]:
-        """{"questions": see `answer_highlights.details`}."""
-        answers = self.best_answers(predictions, split)
-        confidences = self._confidence(predictions, split)
-        return {
-            "questions": answer_highlights.details(split.questions, answers),
-            **({"confidence": confidences} if confidences else {}),
-        }
-
-    def _confidence(self, predictions: Predictions, split: QuestionRows) -> dict[str, Any]:
+    def confidence_of(self, predictions: Predictions, split: QuestionRows) -> dict[str, Any]:
         """`training.confidence.report` of the n best answers to questions with a known answer, {} without one.
 
         An answer is right if it matches a true one exactly, as in SQuAD's score.
@@ -191,16 +182,6 @@ class Answering(SpanHead):
 
     # Predictions and exports
 
-    def write_predictions(
-        self, folder: str, name: str, predictions: Predictions, split: QuestionRows, *, submission: str = ""
-    ) -> list[str]:
-        """Writes the files of `squad_files.write`; returns sentences about them, and the scores of known answers."""
-        head = self.aligned()
-        answers = head.best_answers(predictions, split)
-        path = squad_files.write(folder, split.questions[: len(answers)], answers)
-        written = f"Wrote {count_text(len(answers), 'answer')} to {path}"
-        return prediction_files.described(written, head.scores(predictions, split))
-
     def aligned(self) -> Self:
         """The head as it extracts written answers: as in google-research/bert, with `word_alignment`."""
         if not self.word_alignment or self._is_aligned:
@@ -217,7 +198,7 @@ class Answering(SpanHead):
     def calibrated(self, predictions: Predictions, split: QuestionRows) -> tuple[Self, str]:
         """With the best F1 threshold for "no answer" on the development set, and the best temperature."""
         found = self._best_threshold(predictions, split)
-        confidences = self._confidence(predictions, split) if self.fits_temperature else {}
+        confidences = self.confidence_of(predictions, split) if self.fits_temperature else {}
         if confidences:
             found["temperature"] = confidences["temperature"]
         return (self.with_calibration(found) if found else self), ""
@@ -297,6 +278,25 @@ class SpanTraining(Training):
         answers = [spans.from_outputs(each, has_null=self.head.search.has_null) for each in outputs]
         scores = squad_files.scores_of(kept, answers, has_null=self.head.search.has_null)
         return scores, {"questions": answer_highlights.details(kept, answers)}
+
+    def details(self, predictions: Predictions, split: QuestionRows) -> dict[str, Any]:
+        """{"questions": see `answer_highlights.details`}."""
+        answers = self.head.best_answers(predictions, split)
+        confidences = self.head.confidence_of(predictions, split)
+        return {
+            "questions": answer_highlights.details(split.questions, answers),
+            **({"confidence": confidences} if confidences else {}),
+        }
+
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: QuestionRows, *, submission: str = ""
+    ) -> list[str]:
+        """Writes the files of `squad_files.write`; returns sentences about them, and the scores of known answers."""
+        head = self.head.aligned()
+        answers = head.best_answers(predictions, split)
+        path = squad_files.write(folder, split.questions[: len(answers)], answers)
+        written = f"Wrote {count_text(len(answers), 'answer')} to {path}"
+        return prediction_files.described(written, head.scores(predictions, split))
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         return {"serving_default": answer_serving.signature(model, tokenizer, self.head.windows, self.head.search)}

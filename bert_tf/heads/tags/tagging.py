@@ -93,7 +93,7 @@ class Tagging(Tags):
         """{"f1", "precision", "recall"} of entities; for a CRF also "accuracy" of words."""
         if not split.is_known:
             return {}
-        scores = entity_scores.scores(**self._tags(split, self.word_predictions(predictions, split)[0]))
+        scores = entity_scores.scores(**self.tags_of(split, self.word_predictions(predictions, split)[0]))
         if self.crf:
             labels, predicted = self.compare(predictions, split)
             scores["accuracy"] = float(np.mean(labels == predicted)) if len(labels) else 0.0
@@ -106,7 +106,7 @@ class Tagging(Tags):
                 counts[word][number] += 1
         usual = {word: each.most_common(1)[0][0] for word, each in counts.items()}
         guesses = np.array([usual.get(word, self.tag_set.outside) for word in _words(held_out)], np.int32)
-        scores = entity_scores.scores(**self._tags(held_out, held_out.by_sentence(guesses)))
+        scores = entity_scores.scores(**self.tags_of(held_out, held_out.by_sentence(guesses)))
         return {"the most frequent tag of each word": scores}
 
     # Reports
@@ -126,27 +126,6 @@ class Tagging(Tags):
             return None
         some = f"only {found:,} of {len(labels):,} words" if found else f"none of {len(labels):,} words"
         return f"{some} {'is' if found < 2 else 'are'} tagged as part of an entity; {true:,} are"
-
-    def details(self, predictions: Predictions, split: TagRows) -> dict[str, Any]:
-        """{"per_class": scores of each type, "hardest": the sentences with the most missed and spurious entities}.
-
-        In a sentence, "truth" lists missed entities, and "label" spurious ones; "true_entities" and "entities" are
-        all true and predicted ones, as in `sentence_predictions`.
-        """
-        rows = []
-        for row in self.sentence_predictions(predictions, split):
-            missed, spurious = _without(row["truth"], row["entities"]), _without(row["entities"], row["truth"])
-            names = {
-                "label": format_entities(spurious) or "nothing",
-                "truth": format_entities(missed) or "nothing else",
-            }
-            entities = {"true_entities": row["truth"], "entities": row["entities"]}
-            rows.append(
-                {"id": row["id"], "text": row["text"], **names, **entities, "wrong": len(missed) + len(spurious)}
-            )
-        rows = sorted((row for row in rows if row["wrong"]), key=lambda row: -row["wrong"])
-        tags = self._tags(split, self.word_predictions(predictions, split)[0])
-        return {"per_class": entity_scores.per_type(**tags), "hardest": rows[:HARDEST]}
 
     def word_predictions(self, predictions: Predictions, split: TagRows) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Labels of words, as numbers, and their probabilities: arrays for the sentences predicted completely.
@@ -195,7 +174,7 @@ class Tagging(Tags):
             rows.append(row)
         return rows
 
-    def _tags(self, split: TagRows, predicted: Sequence[np.ndarray]) -> dict[str, Any]:
+    def tags_of(self, split: TagRows, predicted: Sequence[np.ndarray]) -> dict[str, Any]:
         """The arguments for `entity_scores.scores`; predicted: the labels of the words of the first sentences."""
         names = np.array(self.tag_set.tags, object)
         labels = split.by_sentence(split.word_labels)[: len(predicted)]
@@ -206,21 +185,6 @@ class Tagging(Tags):
         }
 
     # Predictions and exports
-
-    def write_predictions(
-        self, folder: str, name: str, predictions: Predictions, split: TagRows, *, submission: str = ""
-    ) -> list[str]:
-        """See `Head`; if labels are known, the sentences include the scores.
-
-        NAME.jsonl contains the entities of each sentence, and NAME.txt is the file with one more column: tags in the
-        file's own scheme.
-        """
-        rows, path = self.sentence_predictions(predictions, split), os.path.join(folder, f"{name}.txt")
-        write_lines(os.path.join(folder, f"{name}.jsonl"), map(prediction_files.json_line, rows))
-        scheme, labels = split.file.scheme or self.tag_set.scheme, self.word_predictions(predictions, split)[0]
-        split.file.write(path, [tag_schemes.spans_to_tags(self.tag_set.spans(row), len(row), scheme) for row in labels])
-        written = f"Wrote {count_text(len(rows), 'prediction')} to {path}"
-        return prediction_files.described(written, self.scores(predictions, split))
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
@@ -256,6 +220,43 @@ class TagTraining(Training):
         row, number = tf.TensorSpec([self.head.max_seq_length], tf.int32), tf.TensorSpec([], tf.int32)
         edges = {"begins": number, "ends": number} if self.head.crf else {}
         return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
+
+    def details(self, predictions: Predictions, split: TagRows) -> dict[str, Any]:
+        """{"per_class": scores of each type, "hardest": the sentences with the most missed and spurious entities}.
+
+        In a sentence, "truth" lists missed entities, and "label" spurious ones; "true_entities" and "entities" are
+        all true and predicted ones, as in `sentence_predictions`.
+        """
+        rows = []
+        for row in self.head.sentence_predictions(predictions, split):
+            missed, spurious = _without(row["truth"], row["entities"]), _without(row["entities"], row["truth"])
+            names = {
+                "label": format_entities(spurious) or "nothing",
+                "truth": format_entities(missed) or "nothing else",
+            }
+            entities = {"true_entities": row["truth"], "entities": row["entities"]}
+            rows.append(
+                {"id": row["id"], "text": row["text"], **names, **entities, "wrong": len(missed) + len(spurious)}
+            )
+        rows = sorted((row for row in rows if row["wrong"]), key=lambda row: -row["wrong"])
+        tags = self.head.tags_of(split, self.head.word_predictions(predictions, split)[0])
+        return {"per_class": entity_scores.per_type(**tags), "hardest": rows[:HARDEST]}
+
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: TagRows, *, submission: str = ""
+    ) -> list[str]:
+        """See `Training`; if labels are known, the sentences include the scores.
+
+        NAME.jsonl contains the entities of each sentence, and NAME.txt is the file with one more column: tags in the
+        file's own scheme.
+        """
+        head, path = self.head, os.path.join(folder, f"{name}.txt")
+        rows, labels = head.sentence_predictions(predictions, split), head.word_predictions(predictions, split)[0]
+        write_lines(os.path.join(folder, f"{name}.jsonl"), map(prediction_files.json_line, rows))
+        scheme = split.file.scheme or head.tag_set.scheme
+        split.file.write(path, [tag_schemes.spans_to_tags(head.tag_set.spans(row), len(row), scheme) for row in labels])
+        written = f"Wrote {count_text(len(rows), 'prediction')} to {path}"
+        return prediction_files.described(written, head.scores(predictions, split))
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         return model_heads.of_head(self.head, config, self.head.size, crf=self.head.crf, dtype=dtype)

@@ -142,19 +142,6 @@ class VectorGoal(TextHead):
             return None
         return f"the vectors of all {len(vectors)} texts are the same"
 
-    def details(self, predictions: Predictions, split: TextRows) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def write_predictions(
-        self, folder: str, name: str, predictions: Predictions, split: TextRows, *, submission: str = ""
-    ) -> list[str]:
-        """Writes NAME.jsonl and NAME.tsv: id, texts, the cosine of the first two, and the score if it is known."""
-        rows, path = prediction_files.PredictionRows(self, split, predictions), os.path.join(folder, f"{name}.tsv")
-        for each in (os.path.join(folder, f"{name}.jsonl"), path):
-            prediction_files.write_rows(each, rows)
-        return [f"Wrote {count_text(len(rows), 'similarity', 'similarities')} to {path}."]
-
     # The export
 
     @property
@@ -209,6 +196,15 @@ class VectorTraining(TextTraining):
     def token_counts(self, counts: np.ndarray) -> np.ndarray:
         """Tokens in the longest text of an example, int32 [n, 1]."""
         return counts.max(1, keepdims=True)
+
+    def write_predictions(
+        self, folder: str, name: str, predictions: Predictions, split: TextRows, *, submission: str = ""
+    ) -> list[str]:
+        """Writes NAME.jsonl and NAME.tsv: id, texts, the cosine of the first two, and the score if it is known."""
+        rows, path = prediction_files.PredictionRows(self.head, split, predictions), os.path.join(folder, f"{name}.tsv")
+        for each in (os.path.join(folder, f"{name}.jsonl"), path):
+            prediction_files.write_rows(each, rows)
+        return [f"Wrote {count_text(len(rows), 'similarity', 'similarities')} to {path}."]
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """The Keras model; UserError for first-token pooling in a model whose first token sees no other token."""

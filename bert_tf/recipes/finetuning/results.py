@@ -79,7 +79,7 @@ def record_head(options: FineTuningFlags, task: FineTuningTask, folder: RunFolde
 
 def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> None:
     """Prints and writes the details of {split: predictions}, and warns if the predictions are worthless."""
-    details = {split: task.head.details(values, task.split(split)) for split, values in predictions.items()}
+    details = {split: task.head.training.details(values, task.split(split)) for split, values in predictions.items()}
     folder.write_json("eval_details.json", details)
     for table in details.values():
         for line in task.head.summary(table):
@@ -120,7 +120,7 @@ def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluato
         print(*task.write_predictions(folder.path, split, predictions), sep="\n", flush=True)
         if not options.do_eval and split in task.eval_splits.values() and task.split(split).is_known:
             folder.write_json("eval_results.json", task.scores(predictions, split))
-            folder.write_json("eval_details.json", {split: task.head.details(predictions, task.split(split))})
+            folder.write_json("eval_details.json", {split: task.head.training.details(predictions, task.split(split))})
 
 
 def export_and_demo(

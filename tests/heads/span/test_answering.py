@@ -229,13 +229,13 @@ def test_temperature_is_fitted_on_questions_with_known_answers():
     head._last = predictions["dev"], [Prediction(answers[0], answers) for answers in n_best]
     labels = [np.array(x, int) for x in ([0, 1], [], [0], [0])]  # articles and case do not count
     totals = [2 * np.array(logits[name]) for name in texts]
-    assert head._confidence(predictions["dev"], task.split("dev")) == confidence.report(totals, labels)
+    assert head.confidence_of(predictions["dev"], task.split("dev")) == confidence.report(totals, labels)
     assert head.with_calibration({"temperature": 3.0}) is head, "it was not asked for"
     head.fits_temperature, head.is_threshold_fixed = True, True
     fitted, _ = task.calibrated(predictions)
     assert fitted.head.search.temperature == confidence.fit_temperature(totals, labels) != 1
     assert head.with_calibration(fitted.head.calibration).search == fitted.head.search
-    assert "temperature" in task.head.details(predictions["dev"], task.split("dev"))["confidence"]
+    assert "temperature" in task.head.training.details(predictions["dev"], task.split("dev"))["confidence"]
 
 
 def test_quick_model_answers_with_the_sentence_that_shares_most_words():

@@ -111,7 +111,7 @@ def test_training_learns_tags_in_sixty_steps(path):
     after = evaluate()
     assert after["loss"] < 0.1 * before["loss"] and after["f1"] == 1.0 > before["f1"] > 0
     predictions = evaluate.predictions["dev"]
-    table = task.head.details(predictions, task.split("dev"))
+    table = task.head.training.details(predictions, task.split("dev"))
     assert [(row["label"], row["count"]) for row in table["per_class"]] == [("LOC", 6), ("PER", 4)]
     assert table["hardest"] == [], "nothing is wrong"
     labels, predicted = task.head.compare(predictions, task.split("dev"))
@@ -158,7 +158,7 @@ def test_hardest_sentences_name_missed_and_spurious_entities(path):
     labels[split.rows[has_token], split.positions[has_token]] = split.word_labels[has_token]
     labels[split.rows[-1], split.positions[-1]] = 0  # the second word of 科技 is O
     predictions = {"labels": labels, "probabilities": np.ones_like(labels), "row_numbers": np.arange(split.count)}
-    (row,) = task.head.details(predictions, task.split("dev"))["hardest"]
+    (row,) = task.head.training.details(predictions, task.split("dev"))["hardest"]
     entities = [[e["text"] for e in row.pop(name)] for name in ("true_entities", "entities")]
     assert row == {"id": "4", "text": "科技", "label": "科 LOC", "truth": "科技 LOC", "wrong": 2}
     assert entities == [["科技"], ["科"]]
