@@ -36,9 +36,9 @@ from bert_tf.recipes.finetuning import (
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.recipes.finetuning.planning import Plan, RunPlan
 from bert_tf.reports import next_steps, plan_text
-from bert_tf.runtime import files, head_records, process, run_files
+from bert_tf.runtime import files, head_records, process, run_files, terminal
 from bert_tf.runtime.cluster import worker_number
-from bert_tf.runtime.lazy import keras
+from bert_tf.runtime.lazy import keras, module
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.tasks.task_options import BY_FAMILY, GlueOptions, TagOptions, VectorOptions, of_task
 from bert_tf.text import special_tokens, vocabulary
@@ -47,6 +47,8 @@ from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.metrics_log import Diverged
 from bert_tf.training.run_directory import RunFolder
 
+lora, loop = module("bert_tf.model.lora"), module("bert_tf.training.loop")
+peft_adapters = module("bert_tf.checkpoints.peft_adapters")
 log = logging.getLogger("bert_tf")
 ADAPTER = "adapter"  # in the run folder: only the adapters
 # Defaults without flags that name data: predict which part of Python's manual a passage comes from.
@@ -133,8 +135,7 @@ def main(options: FineTuningFlags) -> None:
             plan_text.show(plan.lines(), plan.options)
             return
         if plan.is_finished:
-            flag = "output_dir" if options.from_program else "--output_dir"
-            print(f"To train again, pass another {flag}.")
+            terminal.say("To train again, pass another --output_dir.")
             print(f"This run is finished; its results are in {folder.path}.", flush=True)
             return
         execute(plan, folder)
@@ -192,16 +193,12 @@ def carry_out(plan: RunPlan, folder: RunFolder) -> RunPlan:
 @traced_gradients.forgotten()
 def run(plan: RunPlan, folder: RunFolder) -> None:
     """One run, in its folder: trains, evaluates, predicts, exports."""
-    from bert_tf.checkpoints import peft_adapters
-    from bert_tf.model import lora
-    from bert_tf.training.loop import train
-
     options, splits, config = plan.options, plan.splits, plan.training
     start, task, taught_by, data = plan.setup
     strategy = distribute.strategy_of(options.devices)
 
     # Folder: flags, statistics, and the files of a checkpoint
-    open_folder(folder, options)
+    open_folder(folder, options, {planning.ROWS: task.split("train").fingerprint} if options.do_train else {})
     if options.write_examples and folder.is_chief:
         preprocessed.write(task, options, start, splits)
     recorded = {} if options.do_train else folder.run.get("text_statistics") or {}
@@ -247,7 +244,7 @@ def run(plan: RunPlan, folder: RunFolder) -> None:
         announce(options, config)
         taught = teacher.taught(task, model, taught_by, options.distillation, strategy)
         with folder.phase("train"):
-            steps = train(taught, model, config, strategy, folder, evaluator, evaluates_start)
+            steps = loop.train(taught, model, config, strategy, folder, evaluator, evaluates_start)
         if options.lora.lora_rank:
             write_adapters(model, options, task, folder)
             lora.merge(model)
@@ -266,9 +263,9 @@ def run(plan: RunPlan, folder: RunFolder) -> None:
             results.export_and_demo(options, task, model, folder, splits)
 
 
-def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
-    """Starts or resumes one run or several; raises UserError for flags that do not match the folder's contents."""
-    decisive = {name: value for name, value in options.decisive().items() if name not in sweep.ONE_RUN}
+def open_folder(folder: RunFolder, options: FineTuningFlags, data: dict[str, str] | None = None) -> None:
+    """Starts or resumes one run or several; UserError for changed flags, or data, {name for people: fingerprint}."""
+    decisive = {name: value for name, value in options.decisive().items() if name not in sweep.ONE_RUN} | (data or {})
     compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
     is_trained = not options.do_train and starting_point.is_trained(folder)
     if is_trained:  # the model does not change
@@ -308,8 +305,6 @@ def announce(options: FineTuningFlags, config: TrainConfig) -> None:
 
 def write_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
     """Writes trained adapters in PEFT's format into the run folder."""
-    from bert_tf.checkpoints import peft_adapters
-
     if folder.is_chief:
         arrays = {name: variable.numpy() for name, variable in weights.variables(model).items()}
         adapter, path = options.lora, folder.file(ADAPTER)

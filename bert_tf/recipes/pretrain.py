@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import TrainConfig
@@ -28,7 +28,7 @@ from bert_tf.recipes.pretraining.pretraining_flags import TEXT_FLAGS, Flags
 from bert_tf.reports import next_steps, plan_text
 from bert_tf.runtime import files, head_records, process, terminal
 from bert_tf.runtime.cluster import worker_number
-from bert_tf.runtime.lazy import keras
+from bert_tf.runtime.lazy import keras, module
 from bert_tf.tasks import catalog
 from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences, unigram_loss
 from bert_tf.text.tokenizer import Tokenizer
@@ -36,9 +36,7 @@ from bert_tf.training import checkpointing, distribute, precision, traced_gradie
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import PRETRAINING, RunFolder
 
-if TYPE_CHECKING:
-    from bert_tf.model.heads import BertModel
-
+loop, saved_model = module("bert_tf.training.loop"), module("bert_tf.export.saved_model")
 DEMO_SENTENCES = (
     "Return True [MASK] the file exists.",
     "Raises an [MASK] if the value is not valid.",
@@ -96,7 +94,6 @@ def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder
     options, training = plan.options, plan.training
     # Devices, before any operation of TensorFlow
     strategy = distribute.strategy_of(options.devices)
-    from bert_tf.training.loop import train
 
     # Task and model
     tokenizer = Tokenizer.from_file(
@@ -126,7 +123,7 @@ def run_model(plan: Plan, start: Checkpoint, manifest: Mapping[str, Any], folder
 
     if options.do_train:
         with folder.phase("train"):
-            train(taught, model, training, strategy, folder, evaluator, warns_half_way=warn)
+            loop.train(taught, model, training, strategy, folder, evaluator, warns_half_way=warn)
     elif folder.last_step():
         checkpointing.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:
@@ -189,7 +186,7 @@ def create_task(options: Flags, start: Checkpoint, manifest: Mapping[str, Any], 
     )
 
 
-def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, folder: RunFolder) -> None:
+def record_model(model: "keras.Model", evaluator: "Evaluator", options: Flags, folder: RunFolder) -> None:
     """Adds the configuration, the number of parameters and the row lengths to run.json."""
     splits = {split: evaluator.batches(split) for split in ("train", "eval")}
     rows = {split: text_lengths.of_rows(batches, options.max_seq_length) for split, batches in splits.items()}
@@ -209,15 +206,13 @@ def report_results(results: Mapping[str, float], training: TrainConfig, folder: 
 
 def export_and_demo(
     task: "TextTask",
-    model: "BertModel",
+    model: "keras.Model",
     tokenizer: "Tokenizer",
     evaluator: "Evaluator",
     options: Flags,
     folder: RunFolder,
 ) -> None:
     """Exports the model, fills masks with the export, and writes examples for the report."""
-    from bert_tf.export.saved_model import export
-
     held_out = held_out_examples(evaluator.batches("eval"), model, tokenizer)
     sentences = masked_sentences(held_out) if options.input_file else list(DEMO_SENTENCES)
     examples = {"serving_default": {"text": sentences}}
@@ -226,7 +221,7 @@ def export_and_demo(
     with_attention = options.export_attention
     about = {"attention": with_attention}
     path = folder.file("export")
-    loaded = export(
+    loaded = saved_model.export(
         task,
         model,
         tokenizer,

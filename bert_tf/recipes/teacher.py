@@ -1,7 +1,7 @@
 """The teacher of a run: read, checked, and added to the task; see `training.distillation`."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.flag_groups import RunOptions
@@ -10,11 +10,10 @@ from bert_tf.errors import UserError
 from bert_tf.heads.base.servable import TextTask
 from bert_tf.model import weights
 from bert_tf.recipes import initialization
-from bert_tf.runtime.lazy import tf
+from bert_tf.runtime.lazy import keras, module, tf
 from bert_tf.text import vocabulary
 
-if TYPE_CHECKING:
-    from bert_tf.model.heads import BertModel
+distillation = module("bert_tf.training.distillation")
 
 
 def read(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
@@ -43,7 +42,7 @@ def read(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
 
 def taught(
     task: "TextTask",
-    model: "BertModel",
+    model: "keras.Model",
     teacher: Checkpoint | None,
     options: DistillationConfig,
     strategy: "tf.distribute.Strategy",
@@ -54,8 +53,6 @@ def taught(
     """
     if teacher is None:
         return task
-    from bert_tf.training.distillation import DistilledTask
-
     with strategy.scope():
         teaching = task.create_model(teacher.config, dtype=model.dtype_policy)
     loaded = weights.assign(teaching, teacher.weights)
@@ -67,4 +64,4 @@ def taught(
         )
     print(f"The teacher is {options.teacher}, of {teaching.count_params():,} parameters", flush=True)
     with strategy.scope():
-        return DistilledTask(task, teaching, model, options)
+        return distillation.DistilledTask(task, teaching, model, options)

@@ -53,6 +53,21 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(table, capsys):
     assert "--dry_run" not in reasons and all(reasons.values())
 
 
+def test_a_run_is_neither_finished_nor_continued_with_other_rows(table, capsys):
+    run = table.parent / "run"
+    values = {"train_file": str(table), "output_dir": str(run), **CHOSEN, "refit": False, "num_train_epochs": 1.0}
+    finetune.main(finetune.Flags.of(values))
+    finetune.main(finetune.Flags.of(values))
+    assert capsys.readouterr().out.endswith(f"This run is finished; its results are in {run}.\n")
+    rows = table.read_text()
+    table.write_text(rows.replace("number 1,dog", "number 1,cat").replace("number 2,cat", "number 2,dog"))
+    with pytest.raises(UserError, match="rows of the training data: '[0-9a-f]{8}' there, '[0-9a-f]{8}' now"):
+        finetune.main(finetune.Flags.of(values))
+    table.write_text(rows)
+    finetune.main(finetune.Flags.of(values))
+    assert "This run is finished" in capsys.readouterr().out
+
+
 WITHOUT_TENSORFLOW = """
 import sys
 from bert_tf.cli import main

@@ -6,6 +6,8 @@ B rows of a batch, n examples.
 from __future__ import annotations
 
 import abc
+import functools
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,6 +55,15 @@ class Rows(abc.ABC):
     def items(self) -> Sequence[Any]:
         """The examples, questions or sentences in the form that `Head.evaluate` takes."""
         return self.examples
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of texts and labels: another one after any change."""
+        total = 0
+        for each in self.items:
+            content = (each.texts, each.label) if isinstance(each, Example) else each
+            total = zlib.crc32(repr(content).encode("utf-8", "replace"), total)
+        return f"{total:08x}"
 
     def extras(self) -> dict[str, np.ndarray]:
         """Additional features of preprocessed examples, arrays [n, ...]."""

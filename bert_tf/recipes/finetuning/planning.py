@@ -25,6 +25,7 @@ from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
+ROWS = "rows of the training data"
 RESULTS = ("do_eval", "do_predict", "do_export")  # flags that request something else than training
 
 
@@ -68,13 +69,13 @@ class RunPlan:
 
     @property
     def is_finished(self) -> bool:
-        """Whether this run has finished in its folder, on data of the same size and with all the requested results."""
-        run = run_files.read_run(self.options.output_dir)
-        described = [] if self.reads else self.setup.data.get("splits", [])
+        """Whether this run has finished in its folder, on the same training data and with all the requested results."""
+        run, task = run_files.read_run(self.options.output_dir), self.setup.task
         return (
             bool(run.get("finished"))
             and _are_recorded(self.options, run, but=("num_train_epochs", "start") if self.after else ())
-            and {*described} <= {*(run.get("data") or {}).get("splits", ())}
+            and (self.reads or run.get("decisive", {}).get(ROWS) in (None, task.split("train").fingerprint))
+            and (self.reads or {*self.setup.data.get("splits", ())} <= {*(run.get("data") or {}).get("splits", ())})
             and self.has_results
         )
 

@@ -10,10 +10,12 @@ from bert_tf.heads.base.answering import answered, texts_by_input
 from bert_tf.recipes.finetuning import baselines
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import head_records
+from bert_tf.runtime.lazy import module
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
+saved_model = module("bert_tf.export.saved_model")
 log = logging.getLogger("bert_tf")
 
 
@@ -130,12 +132,10 @@ def export_and_demo(
 
     The examples are of the last of `splits`, which the run reads, and are also written to a file for the server's page.
     """
-    from bert_tf.export.saved_model import export
-
     path = folder.file("export")
     split = [*task.eval_splits.values(), *task.test_splits, *splits][-1]
     about = about_export(options, task)
-    loaded = export(
+    loaded = saved_model.export(
         task,
         model,
         task.tokenizer,
