@@ -121,6 +121,7 @@ def main():
     flags = parser.parse_args()
     start = time.perf_counter()
     tokenizer = Tokenizer.from_file(flags.vocab, lower_case=not flags.cased)
+    tokenizer(["a"])  # builds its tables
     print(f"{flags.vocab}, {tokenizer.size} tokens, lower_case={tokenizer.lower_case}, Unicode "
           f"{unicodedata.unidata_version}, built in {time.perf_counter() - start:.1f} s")  # fmt: skip
     lines = {path: Path(path).read_text(encoding="utf-8", errors="ignore").split("\n") for path in flags.text}
