@@ -42,12 +42,13 @@ class KerasSource:
     check_process = staticmethod(processes.check)  # raises UserError if it cannot compute in this process
 
     def __init__(self, path: str, loaded: Checkpoint, *, trust_code: bool) -> None:
-        from bert_tf.export import live_model
+        from bert_tf.export import checkpoint_predictor
 
         self.path, self.loaded, self._trust_code = path, loaded, trust_code
         self.model, self.report, self.config = loaded.model, loaded.report, loaded.config
         self.name = type(loaded.model).__name__
-        self.labels, self.kind, self.head_kind = live_model.labels_of(loaded), loaded.kind, live_model.kind_of(loaded)
+        self.labels, self.kind = checkpoint_predictor.labels_of(loaded), loaded.kind
+        self.head_kind = checkpoint_predictor.kind_of(loaded)
         self.sentence_vectors, self.why_headless = loaded.sentence_vectors, loaded.why_headless
         self.is_recorded = bool(loaded.answers)
         new = () if loaded.new_head or loaded.report is None else loaded.report.newly_initialized
@@ -79,15 +80,15 @@ class KerasSource:
         return None if self.loaded.vocabulary is None else tokenizer_of(self.loaded)
 
     def _new_predictor(self, texts: int | None) -> TextFunction:
-        from bert_tf.export import live_predictor
+        from bert_tf.export import checkpoint_predictor
 
         with plugins.trusting(everything=self._trust_code):
-            return live_predictor.predictor_of(self.path, self.loaded, texts)
+            return checkpoint_predictor.predictor_of(self.path, self.loaded, texts)
 
     def _new_extractor(self, choice: VectorChoice) -> BatchFunction:
-        from bert_tf.export import live_predictor
+        from bert_tf.export import checkpoint_predictor
 
-        return live_predictor.vectors_of(self.path, self.loaded, choice)
+        return checkpoint_predictor.vectors_of(self.path, self.loaded, choice)
 
     @functools.cached_property
     def explainer(self) -> Callable[..., Any]:

@@ -51,8 +51,8 @@ def find(path: str) -> str:
 
 def forget_checkpoints() -> None:
     """Makes loaded checkpoints be read again, because they may have been replaced."""
-    if live_model := sys.modules.get("bert_tf.export.live_model"):  # imported only with a checkpoint
-        live_model.forget()
+    if loaded := sys.modules.get("bert_tf.export.checkpoint_predictor"):  # imported only with a checkpoint
+        loaded.forget()
 
 
 def is_export(folder: str) -> bool:
@@ -116,7 +116,7 @@ def text_operations() -> list[str]:
 def about(folder: str) -> dict[str, Any]:
     """The content of about.json, or its equivalent for a checkpoint; {} if it is missing or damaged."""
     if not is_export(folder) and formats.is_checkpoint(folder):
-        from bert_tf.export import live_model
+        from bert_tf.export import checkpoint_predictor
 
-        return live_model.about(folder)
+        return checkpoint_predictor.about(folder)
     return about_file.read(folder)

@@ -56,16 +56,16 @@ def load(folder: str, engine: str = AUTO) -> Predictor | None:
 def open_model(folder: str, engine: str = AUTO, *, jit_compile: str = "auto", texts: int | None = None) -> TextFunction:
     """Opens the model in a folder from `loaded_model.find`: an export or a checkpoint.
 
-    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: for a checkpoint, see `live_model.answers_of`.
+    engine: see `choose`. jit_compile: see TensorFlowNetwork. texts: see `checkpoint_predictor.answers_of`.
     """
     found = load(folder, engine)
     if found is not None:
         return found
     if loaded_model.is_export(folder):
         return of_saved_model(folder, jit_compile=jit_compile)
-    from bert_tf.export import live_predictor
+    from bert_tf.export import checkpoint_predictor
 
-    return live_predictor.predictor_at(folder, texts, jit_compile=jit_compile)
+    return checkpoint_predictor.predictor_at(folder, texts, jit_compile=jit_compile)
 
 
 def of_saved_model(folder: str, *, jit_compile: str = "auto", loaded: Any = None) -> TextFunction:

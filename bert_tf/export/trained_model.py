@@ -24,7 +24,7 @@ from bert_tf.tasks import catalog
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text.tokenizer import Tokenizer, tokenizer_of
 
-live_model = module("bert_tf.export.live_model")  # loads Keras
+checkpoint_predictor = module("bert_tf.export.checkpoint_predictor")  # loads Keras
 
 # Texts for comparing an export with the live model; the first has a gap for models that fill gaps.
 SENTENCES = (
@@ -70,7 +70,7 @@ def read(
     texts, splits: see `task_of`. with_attention: its export has attention, even if the run's export does not.
     Raises UserError if there is no checkpoint, no head, or no vocabulary.
     """
-    return of_loaded(path, live_model.load(path), texts, with_attention=with_attention, splits=splits)
+    return of_loaded(path, checkpoint_predictor.load(path), texts, with_attention=with_attention, splits=splits)
 
 
 def of_loaded(
@@ -82,8 +82,8 @@ def of_loaded(
     splits: Mapping[str, Callable[[], Any]] | None = None,
 ) -> TrainedModel:
     """Like `read`, for a loaded model, whose weights may have changed since."""
-    live_model.check_answers(path, loaded)
-    about = live_model.about_of(path, loaded)
+    checkpoint_predictor.check_answers(path, loaded)
+    about = checkpoint_predictor.about_of(path, loaded)
     with_attention = with_attention or bool(about.get("attention"))
     if with_attention:
         loaded.config.check_attention()
@@ -100,16 +100,16 @@ def task_of(
     splits: Mapping[str, Callable[[], Any]] | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Any:
-    """The task of a model, with its inputs and answers as in `live_model.answers_of`; texts: see there.
+    """The task of a model, with its inputs and answers as in `checkpoint_predictor.answers_of`; texts: see there.
 
     splits: {split: function that reads it}, see FineTuningTask. tokenizer: the model's, if it is made already.
     """
-    kind, tokenizer = live_model.kind_of(loaded), tokenizer or tokenizer_of(loaded)
+    kind, tokenizer = checkpoint_predictor.kind_of(loaded), tokenizer or tokenizer_of(loaded)
     if kind == MaskedLm.kind:
         return _masked_lm_task(loaded, tokenizer)
-    about, settings = live_model.answers_of(path, loaded, texts)
+    about, settings = checkpoint_predictor.answers_of(path, loaded, texts)
     if kind == Vectors.kind:
-        return Features(live_model.vector_choice_of(path, loaded), loaded.sentence_vectors)
+        return Features(checkpoint_predictor.vector_choice_of(path, loaded), loaded.sentence_vectors)
     if kind == Tags.kind:
         settings["crf"] = loaded.model.crf is not None
     plugins.check_trusted(kind or Classes.kind, path)
@@ -131,8 +131,8 @@ def _masked_lm_task(loaded: Checkpoint, tokenizer: Tokenizer) -> Any:
 
 
 def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
-    """{name: signature on strings} of the checkpoint at a path; texts: see `live_model.answers_of`."""
-    loaded = live_model.load(path)
+    """{name: signature on strings} of the checkpoint at a path; texts: see `checkpoint_predictor.answers_of`."""
+    loaded = checkpoint_predictor.load(path)
     tokenizer = tokenizer_of(loaded)
     functions = task_of(path, loaded, texts, tokenizer=tokenizer).signatures(loaded.model, tokenizer)
     return {name: function.get_concrete_function() for name, function in functions.items()}

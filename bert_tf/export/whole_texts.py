@@ -36,10 +36,10 @@ def of(folder: str, prompt: str | None = None) -> Cuts | None:
         config, recorded = opening.encoder_of(folder)
         tokenizer = opening.tokenizer_of(folder)
     else:
-        from bert_tf.export import live_model
+        from bert_tf.export import checkpoint_predictor
 
-        loaded = live_model.load(folder)
-        about, settings = live_model.answers_of(folder, loaded)
+        loaded = checkpoint_predictor.load(folder)
+        about, settings = checkpoint_predictor.answers_of(folder, loaded)
         config, recorded = loaded.config, loaded.sentence_vectors
         tokenizer = loaded.host_tokenizer
     if recorded is None:

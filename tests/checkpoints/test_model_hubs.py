@@ -15,7 +15,7 @@ from checkpoint_cases import PIECES
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.export import live_model
+from bert_tf.export import checkpoint_predictor
 from bert_tf.model import heads, weights
 
 HANDLE = "kaggle://keras/bert/keras/bert_tiny_en_uncased/3"
@@ -242,7 +242,7 @@ def test_head_of_another_task_is_named(tmp_path, caplog):
     with pytest.raises(
         UserError, match="p has no head for predictions .*head of keras_hub>BertTextToImage is not supported"
     ):
-        live_model.load(str(tmp_path / "p"))
+        checkpoint_predictor.load(str(tmp_path / "p"))
     assert "BertTextToImage is not supported and was not read" in caplog.text
 
 

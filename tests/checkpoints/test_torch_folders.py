@@ -15,7 +15,7 @@ import bert_tf
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.export import live_model
+from bert_tf.export import checkpoint_predictor
 from bert_tf.families.nomic_bert import about as nomic_bert
 from bert_tf.model import heads
 from bert_tf.runtime.settings import Settings
@@ -354,7 +354,7 @@ def test_head_that_is_computed_otherwise_is_left_out_with_a_warning(tmp_path, ca
         read = formats.read(path)
     assert "masked_lm is dropped because cls.predictions.decoder.weight differs" in caplog.text
     with pytest.raises(UserError, match="no head for predictions .the head masked_lm is dropped"):
-        live_model.load(str(path))
+        checkpoint_predictor.load(str(path))
     assert not any(name.startswith("masked_lm/") for name in read.weights)
     assert "cls.predictions.decoder.weight" in read.weights and "next_sentence/bias" in read.weights
 

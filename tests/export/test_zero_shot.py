@@ -1,4 +1,4 @@
-"""Hypotheses of labels; `test_live_model.py` has their scores."""
+"""Hypotheses of labels; `test_checkpoint_predictor.py` has their scores."""
 
 import pytest
 

@@ -191,11 +191,11 @@ def _extractor(
 ) -> BatchFunction:
     if predictor:
         return predictor.extractor(choice, splits_pairs=True)
-    from bert_tf.export import live_predictor
+    from bert_tf.export import checkpoint_predictor
 
     model, _ = _model_and_tokenizer(arguments, checkpoint, choice)
     loaded = dataclasses.replace(checkpoint, model=model)
-    return live_predictor.vectors_of(
+    return checkpoint_predictor.vectors_of(
         arguments.source, loaded, choice, splits_pairs=True, jit_compile=arguments.jit_compile
     )
 

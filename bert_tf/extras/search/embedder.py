@@ -157,8 +157,10 @@ def _model(path: str, engine: str, segments: str | None) -> Model:
         return Model(recorded, config, predictor.extractor)
     check_installed()
     from bert_tf.checkpoints import pretrained
-    from bert_tf.export import live_predictor
+    from bert_tf.export import checkpoint_predictor
 
     loaded = pretrained.load(path, segments=segments)
     loaded.check_vocabulary(path)
-    return Model(loaded.sentence_vectors, loaded.config, functools.partial(live_predictor.vectors_of, path, loaded))
+    return Model(
+        loaded.sentence_vectors, loaded.config, functools.partial(checkpoint_predictor.vectors_of, path, loaded)
+    )

@@ -1,4 +1,4 @@
-"""A run, an export or a checkpoint as a Keras model, and its answers: content of about.json, settings of its rows.
+"""A run, an export or a checkpoint as a Keras model, and its predictor: content of about.json, settings of its rows.
 
 A third-party checkpoint does not specify how many texts an example has: the caller does; the default is one, or a
 pair if labels or configuration show a cross-encoder.
@@ -7,7 +7,7 @@ pair if labels or configuration show a cross-encoder.
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf import heads
@@ -16,7 +16,10 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import segments
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
-from bert_tf.export import host_settings
+from bert_tf.export import host_settings, text_function
+from bert_tf.export.keras_network import KerasNetwork
+from bert_tf.export.predictor import Predictor, VectorExtractor
+from bert_tf.export.text_function import Signatures, TextFunction
 from bert_tf.heads import masked_lm
 from bert_tf.heads.choice import MultipleChoice
 from bert_tf.heads.classes import Classes
@@ -27,7 +30,7 @@ from bert_tf.heads.tags import Tags
 from bert_tf.heads.vectors import Vectors, sentence_choice
 from bert_tf.heads.vectors.vector_choice import VectorChoice
 from bert_tf.model.heads import Pretrainer
-from bert_tf.runtime import files, run_files
+from bert_tf.runtime import backend, files, plugins, run_files
 from bert_tf.runtime.atomic_files import StrPath
 from bert_tf.runtime.settings import read_settings
 from bert_tf.text.truncation import LONGEST_FIRST
@@ -176,3 +179,54 @@ def _usual_texts(path: StrPath, kind: str | None, labels: Sequence[str]) -> int:
     settings = read_settings(os.path.join(path, "config.json"))
     is_of_pairs = PAIR_LABEL in map(str.lower, labels) or any(name in settings for name in PAIR_SETTINGS)
     return 2 if is_of_pairs or heads.text_counts(kind) == (2,) else 1
+
+
+def predictor_at(path: str, texts: int | None = None, *, jit_compile: str = "auto") -> TextFunction:
+    """The predictor of the checkpoint at a path.
+
+    texts: see `answers_of`. jit_compile: whether XLA compiles it with static shapes: "true", "false", or
+    "auto", on accelerators.
+    """
+    return predictor_of(path, load(path), texts, jit_compile=jit_compile)
+
+
+def predictor_of(path: str, loaded: Checkpoint, texts: int | None = None, *, jit_compile: str = "auto") -> TextFunction:
+    """The predictor of a loaded model, with its current weights; texts, jit_compile: see `predictor_at`."""
+    loaded.check_vocabulary(path)
+    model, kind = loaded.model, kind_of(loaded) or ""
+    about, own = answers_of(path, loaded, texts)
+    if "." in kind:  # external heads need TensorFlow to answer
+        plugins.check_trusted(kind, path)
+        with host_settings.refusing_damage(path):
+            head = heads.get(kind).recorded({**loaded.answers, **about}, own)
+        return Signatures(path, head.training.live_signatures(loaded), about, heads.get(kind))
+    choice = vector_choice_of(path, loaded) if kind == Vectors.kind else None
+    batch_size = text_function.STATIC_BATCH_SIZE if backend.should_jit(jit_compile) else text_function.BATCH_SIZE
+    with host_settings.refusing_damage(path):
+        settings = settings_of(loaded, own)
+        network = KerasNetwork(model, path, settings, jit_compile, choice)
+        found = Predictor(path, network, settings, about, loaded.host_tokenizer, heads.get(kind), batch_size)
+    if kind == MultipleChoice.kind:
+        found.labels = ()  # choices are numbered
+    return found
+
+
+def settings_of(loaded: Checkpoint, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings for the stages of `export.host` and a KerasNetwork. own: `host_settings` of the task."""
+    settings = host_settings.of_model(own, loaded.model, loaded.host_tokenizer.pad_id)
+    if "last_layer" in settings:  # its weights may change
+        settings["last_layer"] = lambda: host_settings.last_layer(loaded.model)
+    return settings
+
+
+def vectors_of(
+    path: str, loaded: Checkpoint, choice: VectorChoice, *, splits_pairs: bool = False, jit_compile: str = "false"
+) -> VectorExtractor:
+    """An embedding predictor of a loaded model, which needs no head.
+
+    splits_pairs, jit_compile: see VectorExtractor and KerasNetwork. Raises UserError if it has no vocabulary.
+    """
+    loaded.check_vocabulary(path)
+    settings = {**settings_of(loaded, {}), "max_positions": choice.max_seq_length}
+    network = KerasNetwork(loaded.model, path, settings, jit_compile, choice)
+    return VectorExtractor(network, choice, loaded.host_tokenizer, splits_pairs=splits_pairs)

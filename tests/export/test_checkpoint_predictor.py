@@ -16,7 +16,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.cli import main
 from bert_tf.config.sentence_vectors import SentenceVectors
 from bert_tf.errors import UserError
-from bert_tf.export import engines, live_model, loaded_model, trained_model
+from bert_tf.export import checkpoint_predictor, engines, loaded_model, trained_model
 from bert_tf.export.reranking import Reranker
 from bert_tf.model import heads
 from bert_tf.serving import zero_shot_signature
@@ -51,21 +51,21 @@ def folders(tmp_path_factory):
     ("positions", "expected"), [(512, (384, 128, 64)), (300, (300, 100, 64)), (252, (252, 84, 63)), (40, (40, 13, 10))]
 )
 def test_questions_are_read_in_windows_that_fit_the_positions(folders, positions, expected):
-    loaded = live_model.load(folders["span"])
+    loaded = checkpoint_predictor.load(folders["span"])
     longer = dataclasses.replace(loaded, config=dataclasses.replace(CONFIG, max_position_embeddings=positions))
     windows = trained_model.task_of("a checkpoint", longer).head.windows
     assert (windows.max_seq_length, windows.doc_stride, windows.max_query_length) == expected
 
 
 def test_questions_need_a_token_of_the_text_in_each_row(folders):
-    loaded = live_model.load(folders["span"])
+    loaded = checkpoint_predictor.load(folders["span"])
     for positions, is_enough in ((4, False), (5, True)):
         found = dataclasses.replace(loaded, config=dataclasses.replace(CONFIG, max_position_embeddings=positions))
         if is_enough:
-            assert live_model.answers_of("a checkpoint", found)[1]["windows"]["max_query_length"] == 1
+            assert checkpoint_predictor.answers_of("a checkpoint", found)[1]["windows"]["max_query_length"] == 1
         else:
             with pytest.raises(UserError, match="a checkpoint has 4 positions; a question and its text need 5 or more"):
-                live_model.answers_of("a checkpoint", found)
+                checkpoint_predictor.answers_of("a checkpoint", found)
 
 
 def logits_of(folder, *texts):
