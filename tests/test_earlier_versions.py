@@ -7,10 +7,8 @@ kind of the classifier and flags have the names that they have today.
 """
 
 import json
-import lzma
 import pathlib
 import shutil
-import tarfile
 
 import pytest
 import warm
@@ -37,8 +35,7 @@ LABELLED = {"classifier": "table/dev.csv", "tagger": "tags/dev.txt", "squad": "s
 def folder(tmp_path_factory):
     """The unpacked archive."""
     folder = tmp_path_factory.mktemp("earlier")
-    with lzma.open(ARCHIVE) as file, tarfile.open(fileobj=file) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(ARCHIVE, folder)
     return folder
 
 

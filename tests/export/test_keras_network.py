@@ -2,9 +2,8 @@
 
 import dataclasses
 import json
-import lzma
 import pathlib
-import tarfile
+import shutil
 
 import numpy as np
 import pytest
@@ -152,8 +151,7 @@ def test_networks_of_an_earlier_version_return_the_same_numbers(stages, tmp_path
 
     "packed" packs rows in its graph; of texts, "planned" takes the tables of rows. They returned `numbers.json`.
     """
-    with lzma.open(EARLIER) as file, tarfile.open(fileobj=file) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(EARLIER, tmp_path)
     settings = {"stages": stages, "pad_id": 0, "max_positions": 16}
     found = SavedNetwork(str(tmp_path / stages), settings)
     assert found.planner is (SHARED if stages == "texts" else FEW_CALLS)
