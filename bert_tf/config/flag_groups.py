@@ -100,4 +100,4 @@ class RunOptions(Options):
     @property
     def needs_devices(self) -> bool:
         """Whether this process computes with a model."""
-        return not self.dry_run
+        return not self.dry_run or self.devices.device == "gpu"

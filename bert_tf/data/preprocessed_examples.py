@@ -9,6 +9,7 @@ n examples, B rows of a batch, T = max_seq_length.
 
 import dataclasses
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ class ReadyRows:
         labels: the smallest and the largest label number, if there are labels.
 
     Attributes:
-        count: n.
+        count, checksum: n, and the checksum of all rows.
         lengths: tokens of the longest row of an example, int32 [n].
         labels: the labels of the rows, an array [n, ...]; None if `specs` has none.
         token_counts: tokens before truncation, int32 [n, segments], if the file has them; else None.
@@ -134,7 +135,7 @@ class ReadyRows:
             ) from None
         if not records:
             raise UserError(f"{path} contains no examples.")
-        self.count = len(records)
+        self.count, self.checksum = len(records), zlib.crc32(b"".join(records))
         self._records = tf.constant(records, tf.string)
         positions = self.specs["token_ids"].shape[-1]
         self._bounds = {name: BOUNDS[name] for name in BOUNDS.keys() & self.specs.keys()}

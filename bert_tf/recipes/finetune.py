@@ -198,7 +198,7 @@ def run(plan: RunPlan, folder: RunFolder) -> None:
     strategy = distribute.strategy_of(options.devices)
 
     # Folder: flags, statistics, and the files of a checkpoint
-    open_folder(folder, options, {planning.ROWS: task.split("train").fingerprint} if options.do_train else {})
+    open_folder(folder, options)
     if options.write_examples and folder.is_chief:
         preprocessed.write(task, options, start, splits)
     recorded = {} if options.do_train else folder.run.get("text_statistics") or {}
@@ -263,9 +263,9 @@ def run(plan: RunPlan, folder: RunFolder) -> None:
             results.export_and_demo(options, task, model, folder, splits)
 
 
-def open_folder(folder: RunFolder, options: FineTuningFlags, data: dict[str, str] | None = None) -> None:
-    """Starts or resumes one run or several; UserError for changed flags, or data, {name for people: fingerprint}."""
-    decisive = {name: value for name, value in options.decisive().items() if name not in sweep.ONE_RUN} | (data or {})
+def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
+    """Starts or resumes one run or several; raises UserError for flags that do not match the folder's contents."""
+    decisive = {name: value for name, value in options.decisive().items() if name not in sweep.ONE_RUN}
     compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
     is_trained = not options.do_train and starting_point.is_trained(folder)
     if is_trained:  # the model does not change

@@ -46,7 +46,7 @@ OF_RUN: Kinds = {
         ),
     ),
     "flags": FLAGS,
-    "data": {"splits": TEXTS, "notes": TEXTS},
+    "data": dict.fromkeys(("splits", "notes", "rows"), TEXTS),
 }
 OF_SPLIT: Kinds = {
     **dict.fromkeys(("per_class", "hardest", "most_confused"), OBJECTS),

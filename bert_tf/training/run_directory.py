@@ -143,7 +143,7 @@ class RunFolder:
         if changed:
             raise UserError(
                 f"{self.path} contains a run with a different configuration ({'; '.join(changed)}). Choose another "
-                f"output_dir, such as {next_free(self.path)}, or the same flags and data to continue it."
+                f"output_dir, such as {next_free(self.path)}, or the same flags to continue it."
             )
 
     def _create(self) -> None:

@@ -187,7 +187,7 @@ def test_changed_config_is_refused_with_the_flag_that_differs(whole_run):
     assert code == 2
     assert errors == [
         f"run_pretraining.py: {run} contains a run with a different configuration (learning_rate: 5e-05 there, "
-        f"0.5 now). Choose another --output_dir, such as {run}-2, or the same flags and data to continue it."
+        f"0.5 now). Choose another --output_dir, such as {run}-2, or the same flags to continue it."
     ]
 
 

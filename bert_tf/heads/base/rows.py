@@ -59,7 +59,7 @@ class Rows(abc.ABC):
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of texts and labels: another one after any change."""
-        total = 0
+        total = self.stored.checksum if self.stored else 0
         for each in self.items:
             content = (each.texts, each.label) if isinstance(each, Example) else each
             total = zlib.crc32(repr(content).encode("utf-8", "replace"), total)

@@ -22,17 +22,16 @@ from bert_tf.reports import plan_text
 from bert_tf.runtime import files, head_records, machine, run_files, terminal
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import step_memory
-from bert_tf.training.run_directory import RunFolder, recorded_flags
+from bert_tf.training.run_directory import RunFolder, next_free, recorded_flags
 
 ONE, REFIT, FOLDS, SWEEP = "one", "refit", "folds", "sweep"  # series of runs
-ROWS = "rows of the training data"
 RESULTS = ("do_eval", "do_predict", "do_export")  # flags that request something else than training
 
 
 class Setup(NamedTuple):
     """The starting point of a run: checkpoint, task with its tokenizer, and the teacher if any.
 
-    data: {"splits": a summary of each, "notes": warnings from reading them}, for the report.
+    data: {"splits": a summary of each, "notes": warnings from reading them}, for the report; and "rows", fingerprints.
     """
 
     start: Checkpoint
@@ -69,13 +68,12 @@ class RunPlan:
 
     @property
     def is_finished(self) -> bool:
-        """Whether this run has finished in its folder, on the same training data and with all the requested results."""
-        run, task = run_files.read_run(self.options.output_dir), self.setup.task
+        """Whether this run has finished in its folder, on the same data and with all the requested results."""
+        run = run_files.read_run(self.options.output_dir)
         return (
             bool(run.get("finished"))
             and _are_recorded(self.options, run, but=("num_train_epochs", "start") if self.after else ())
-            and (self.reads or run.get("decisive", {}).get(ROWS) in (None, task.split("train").fingerprint))
-            and (self.reads or {*self.setup.data.get("splits", ())} <= {*(run.get("data") or {}).get("splits", ())})
+            and (self.reads or not self.changed_splits)
             and self.has_results
         )
 
@@ -89,6 +87,12 @@ class RunPlan:
             and (not (options.do_predict and task.test_splits) or any(each.startswith("predictions") for each in names))
             and (not options.do_export or files.exists(os.path.join(options.output_dir, "export", "saved_model.pb")))
         )
+
+    @functools.cached_property
+    def changed_splits(self) -> set[str]:
+        """The splits whose rows differ from those in its folder, if there are any."""
+        recorded = (run_files.read_run(self.options.output_dir).get("data") or {}).get("rows")
+        return {line.partition(":")[0] for line in {*self.setup.data["rows"]} - {*recorded}} if recorded else set()
 
     @functools.cached_property
     def splits(self) -> list[str]:
@@ -178,9 +182,10 @@ class Plan:
         lines["rates"] = plan_text.joined(plan_text.rates(each.training) for each in first)
         lines["memory"] = step_memory.described(self.step, options.devices)
         if options.start != baselines.FROZEN and not task.split("train").stored:
-            mean = task.split("train").statistics()["mean_length"] * task.head.rows_per_example
-            rows = sum(each.training.num_train_steps * each.training.train_batch_size for each in self.runs)
-            gpus = machine.gpus_used(options.devices.device)
+            lengths, is_cut = task.split("train").statistics(), not getattr(task.head, "windows", None)
+            mean = (1 - lengths["padding_in_full_rows"]) * options.max_seq_length if is_cut else lengths["mean_length"]
+            examples = sum(each.training.num_train_steps * each.training.train_batch_size for each in self.runs)
+            rows, gpus = task.head.rows_per_example * examples, machine.gpus_used(options.devices.device)
             lines["time"] = plan_text.time(advice.training_seconds(start.config, mean * rows, gpus=gpus))
         return lines
 
@@ -274,6 +279,12 @@ def make(options: FineTuningFlags, folder: RunFolder) -> Plan:
     runs = _in_turn(series, variants, options, setup)
     largest = max(runs, key=lambda each: each.training.train_batch_size)
     step = starting_point.checked_step(largest.options, start, task)
+    trained = {"train", *(task.eval_splits.values() if series in (REFIT, FOLDS) else ())}  # later with held-out rows
+    if options.do_train and runs[0].changed_splits & trained and RunFolder(runs[0].options.output_dir).last_step():
+        raise UserError(
+            f"The training data has changed since the run in {folder.path} began: pass another output_dir, such as "
+            f"{next_free(folder.path)}, or the same data to continue it."
+        )
     return Plan(options=options, series=series, runs=runs, step=step)
 
 
@@ -352,4 +363,5 @@ def _read_data(
         splits = {name: task.split(name) for name in starting_point.requested_splits(options, task)}
     lines = [line for name, split in splits.items() for line in split.describe(name)]
     print(*lines, sep="\n", flush=True)
-    return start, task, {"splits": lines, "notes": list(dict.fromkeys(notes))}
+    rows = [f"{name}: {split.fingerprint}" for name, split in splits.items()]
+    return start, task, {"splits": lines, "notes": list(dict.fromkeys(notes)), "rows": rows}

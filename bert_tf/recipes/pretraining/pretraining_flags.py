@@ -159,7 +159,7 @@ class Flags(RunOptions):
 
     @property
     def needs_devices(self) -> bool:
-        return not (self.dry_run or self.prepare_only)
+        return super().needs_devices and not self.prepare_only
 
 
 # Flags that determine the vocabulary and the records: only these matter before the first checkpoint.
