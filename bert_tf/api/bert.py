@@ -57,10 +57,8 @@ KERAS = ".keras"  # extension of Keras files
 OTHER_FILES = (".h5", ".hdf5", ".bin", ".pt", ".pth", ".safetensors", ".onnx", ".tflite", ".pb", ".json", ".zip")
 FOLDER = "the path of a folder to write"
 WINDOW = 4096  # texts per window, batched by similar length
-OPTIONS: dict[str, Any] = {  # of `load`
-    **dict.fromkeys(("format_name", "special_tokens_in_strings", "segments", "labels", "kind")),
-    **dict.fromkeys(("trust_code", "new_head"), False),
-}
+OPTIONS: dict[str, Any] = dict.fromkeys(("format_name", "special_tokens_in_strings", "segments", "labels", "kind"))
+OPTIONS |= dict.fromkeys(("trust_code", "new_head"), False)  # of `load`
 
 Found = TypeVar("Found", bound=BaseAnswer)
 Method = TypeVar("Method", bound=Callable[..., Any])

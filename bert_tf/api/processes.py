@@ -9,10 +9,7 @@ _first: dict[str, int] = {}
 
 
 def check() -> None:
-    """Call before TensorFlow computes.
-
-    Raises UserError without TensorFlow, and if this process was forked from one that called it.
-    """
+    """Call before TensorFlow computes; UserError without it, and in a fork of a process that called this."""
     check_installed()
     if _first.setdefault("id", os.getpid()) != os.getpid():
         raise UserError(

@@ -1,5 +1,7 @@
 """A checkpoint, a run or an export as a Keras model with its tokenizer."""
 
+import bert_tf.model.started  # noqa: F401  # isort: skip
+
 import dataclasses
 import functools
 import logging

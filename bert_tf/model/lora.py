@@ -3,6 +3,8 @@
 D_in, D_out: sizes of a kernel, or of one matrix in a fused kernel; r rank; N tokens.
 """
 
+import bert_tf.model.started  # noqa: F401  # isort: skip
+
 import dataclasses
 import math
 import re
