@@ -99,5 +99,5 @@ class RunOptions(Options):
 
     @property
     def needs_devices(self) -> bool:
-        """Whether this process computes with a model."""
+        """Whether TensorFlow starts on the devices: to compute, or to check that there is the requested GPU."""
         return not self.dry_run or self.devices.device == "gpu"

@@ -8,6 +8,7 @@ n examples, B rows of a batch, T = max_seq_length.
 """
 
 import dataclasses
+import functools
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping
@@ -135,7 +136,8 @@ class ReadyRows:
             ) from None
         if not records:
             raise UserError(f"{path} contains no examples.")
-        self.count, self.checksum = len(records), zlib.crc32(b"".join(records))
+        self.count = len(records)
+        self.checksum = functools.reduce(lambda total, row: zlib.crc32(row, total), records, 0)
         self._records = tf.constant(records, tf.string)
         positions = self.specs["token_ids"].shape[-1]
         self._bounds = {name: BOUNDS[name] for name in BOUNDS.keys() & self.specs.keys()}

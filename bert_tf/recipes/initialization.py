@@ -152,7 +152,7 @@ def _check_padding(config: BertConfig, tokens: list[str]) -> None:
 
 
 def read_checkpoint(path: str, run: RunOptions) -> Checkpoint | None:
-    """The checkpoint at a path, None for ""; starts TensorFlow unless nothing is trained."""
+    """The checkpoint at a path, None for ""; starts TensorFlow if this process needs devices."""
     if not path:
         return None
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded

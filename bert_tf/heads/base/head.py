@@ -164,7 +164,7 @@ class Head(abc.ABC):
         """{name of a model without an encoder: its scores on the split held_out}, baselines for training."""
         return {}
 
-    # Files and exports
+    # Exports
 
     def about(self) -> dict[str, Any]:
         """Content of about.json, without labels and kind."""

@@ -180,8 +180,6 @@ class Answering(SpanHead):
         lines = answer_highlights.summarize(details["questions"])
         return lines + [f"  {confidence.sentence(details['confidence'])}"] * ("confidence" in details)
 
-    # Predictions and exports
-
     def aligned(self) -> Self:
         """The head as it extracts written answers: as in google-research/bert, with `word_alignment`."""
         if not self.word_alignment or self._is_aligned:

@@ -184,7 +184,7 @@ class Tagging(Tags):
             "is_plain": self.tag_set.scheme == "plain",
         }
 
-    # Predictions and exports
+    # Exports
 
     @property
     def host_settings(self) -> dict[str, Any] | None:
