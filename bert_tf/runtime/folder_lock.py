@@ -121,7 +121,8 @@ def claimed(temporary: str, make: Callable[[], object], target: str) -> Iterator
     make: creates it if missing. target: the final path, for the UserError raised if it is being written.
     """
     while True:
-        make()
+        with contextlib.suppress(FileExistsError):  # by os.makedirs if another thread removes it at that moment
+            make()
         try:
             lock = acquire(temporary)
         except BlockingIOError:
