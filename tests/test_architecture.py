@@ -219,9 +219,10 @@ TWINS = {
     "output_positions": "outputs that predict a masked token",
     "pack": "[CLS] a [SEP] b [SEP]",
     "read_records": "records of pre-training",
+    "segment_windows": "windows over a text or a pair",
     "trimmed": "white space around tokens",
 }
-HOMONYMS = {"create", "describe", "find", "load", "merge", "normalize", "softmax", "write"}  # of other computations
+HOMONYMS = {"create", "find", "load", "merge", "normalize", "softmax", "write"}  # of other computations
 
 
 def test_nothing_else_is_computed_by_tensorflow_and_on_the_host():

@@ -37,6 +37,7 @@ class MixedSchemesError(ValueError):
         self.positions = positions
 
 
+@functools.cache
 def parse_tag(tag: str, scheme: str = "iob2") -> ParsedTag | None:
     """B-LOC -> ("B", "LOC"), O -> ("O", ""); None if it is not a tag. In a plain scheme every tag is ("S", tag)."""
     if tag == OUTSIDE:

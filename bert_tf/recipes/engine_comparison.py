@@ -43,7 +43,6 @@ from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import files
 from bert_tf.runtime.lazy import tf
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.training.metric_sums import averages, sum_metrics
 from bert_tf.training.run_directory import recorded_flags
 
@@ -228,8 +227,7 @@ def _live(run: TrainedModel, path: str) -> TextFunction:
 
 def _predictor(run: TrainedModel, path: str, network: Callable[[dict[str, Any]], Any]) -> Predictor:
     """A Predictor for a network, created by network(settings)."""
-    own, about = run.tokenizer, _about(run)
-    tokenizer = create_host_tokenizer(own.vocabulary, own.lower_case, special_tokens_in_strings=own.special_tokens)
+    tokenizer, about = run.tokenizer.host, _about(run)
     settings = host_settings.of_model(run.task.host_settings, run.model, tokenizer.pad_id)
     head = heads.get(about["kind"]) if about.get("kind") else MaskedLm
     return Predictor(path, network(settings), settings, about, tokenizer, head)

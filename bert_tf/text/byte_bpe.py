@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import UserError
 from bert_tf.runtime.lazy import tf
 from bert_tf.text import byte_level
 from bert_tf.text.added_tokens import AddedTokenSplitter
@@ -115,11 +114,8 @@ class ByteBpe:
 
     def __init__(self, vocabulary: SubwordVocabulary) -> None:
         ids = {token: number for number, token in enumerate(vocabulary)}
-        missing = next((byte for byte, token in enumerate(byte_level.alphabet()) if token not in ids), None)
-        if missing is not None:
-            raise UserError(f"The vocabulary has no token for the byte {missing}: pass that of a byte-level BPE.")
         size = len(vocabulary)
-        keys, ranks, products = _merge_table(byte_level.parse_merges(vocabulary.rules), ids)
+        keys, ranks, products = _merge_table(byte_level.merges_of(ids, vocabulary.rules), ids)
         contents = [byte_level.token_bytes(token) for token in vocabulary]
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._size = tf.constant(size, tf.int64)
@@ -289,15 +285,7 @@ def _merge_table(merges: list[tuple[str, str]], ids: dict[str, int]) -> tuple[np
     """Keys (int64, sorted), ranks and products (int32) of merges; the last one counts for repeated pairs."""
     table = {}
     for rank, (first, second) in enumerate(merges):
-        unknown = next((token for token in (first, second, first + second) if token not in ids), None)
-        if unknown is not None:
-            raise UserError(
-                f"The merges (merges.txt, or in tokenizer.json) have the token {unknown!r}, which the vocabulary "
-                "lacks: pass both of one model."
-            )
         table[ids[first] * len(ids) + ids[second]] = rank, ids[first + second]
     keys = sorted(table)
-    if not keys:
-        raise UserError("merges.txt or tokenizer.json has no merges: pass that of a trained byte-level BPE.")
     ranks, products = np.array([table[key] for key in keys], np.int32).T
     return np.array(keys, np.int64), np.ascontiguousarray(ranks), np.ascontiguousarray(products)

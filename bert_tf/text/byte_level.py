@@ -6,7 +6,7 @@ first (Sennrich et al. 2016; openai/gpt-2 `encoder.py`).
 
 import functools
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -103,6 +103,24 @@ def parse_merges(content: bytes) -> list[tuple[str, str]]:
             "tokens with a space between."
         )
     return [(first, second) for first, second in pairs]
+
+
+def merges_of(tokens: Collection[str], rules: bytes) -> list[tuple[str, str]]:
+    """The pairs in the rules of a vocabulary with these tokens; UserError if they do not fit each other."""
+    missing = next((byte for byte, token in enumerate(alphabet()) if token not in tokens), None)
+    if missing is not None:
+        raise UserError(f"The vocabulary has no token for the byte {missing}: pass that of a byte-level BPE.")
+    pairs = parse_merges(rules)
+    if not pairs:
+        raise UserError("merges.txt or tokenizer.json has no merges: pass that of a trained byte-level BPE.")
+    for first, second in pairs:
+        unknown = next((token for token in (first, second, first + second) if token not in tokens), None)
+        if unknown is not None:
+            raise UserError(
+                f"The merges (merges.txt, or in tokenizer.json) have the token {unknown!r}, which the vocabulary "
+                "lacks: pass both of one model."
+            )
+    return pairs
 
 
 def format_merges(pairs: Sequence[Sequence[str]]) -> str:

@@ -35,7 +35,7 @@ class ByteBpe(HostTokenizer):
 
     def _prepare(self, normalized: Sequence[AddedToken]) -> None:
         ids = {byte_level.spaces_for_blanks(token): number for token, number in self.ids.items()}
-        merges = byte_level.parse_merges(self.vocabulary.rules)
+        merges = byte_level.merges_of(self.ids, self.vocabulary.rules)
         self._library = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges))
         self._library.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
         self._in_normal = list(normalized)

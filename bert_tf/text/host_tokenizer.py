@@ -73,6 +73,11 @@ class HostTokenizer(AnyTokenizer, abc.ABC):
         """The ids of a word or sentence inside a text."""
         return self(text)
 
+    def flat_ids(self, texts: Sequence[str], *, inside_text: bool = False) -> tuple[list[int], list[int]]:
+        """The ids of texts, one after the other, and the number of tokens of each."""
+        ids = list(map(self.inside_text if inside_text else self, texts))
+        return list(itertools.chain(*ids)), list(map(len, ids))
+
     def ids_with_masks(self, text: str) -> list[int]:
         """The ids of a text with the mask recognized, see `Tokenizer.ids_with_masks`."""
         text = text.replace(special_tokens.MASK, self.mask_token)

@@ -5,6 +5,7 @@ B texts, P tokens. TensorFlow lacks operations for some tokenizer.json files, so
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,27 +29,31 @@ class LibraryTokenizer(Tokenizer):
 
     in_graph = False
 
+    @functools.cached_property
+    def host(self) -> HostLibrary:
+        """As Tokenizer."""
+        return HostLibrary(self.vocabulary, special_tokens_in_strings=self.special_tokens)
+
     def _set_up(self) -> None:
-        self._host = HostLibrary(self.vocabulary, special_tokens_in_strings=self.special_tokens)
-        self.marks = self._host.marks
+        self.marks = self.host.marks
 
     def _new_splitter(self) -> Any:
-        return _Splitter(self._host)
+        return _Splitter(self.host)
 
     def _recognizing(self, splitter: Any) -> Any:
         return splitter  # the library finds its tokens itself
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """As Tokenizer."""
-        return _ragged(texts, lambda parts: [self._host.inside_text(text) for text in parts])
+        return _ragged(texts, lambda parts: [self.host.inside_text(text) for text in parts])
 
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
         """As Tokenizer."""
-        (flags,) = _call(lambda *columns: [self._host.continues_word(Tokens(*columns))], [ids, starts, ends], [tf.bool])
+        (flags,) = _call(lambda *columns: [self.host.continues_word(Tokens(*columns))], [ids, starts, ends], [tf.bool])
         return tf.ensure_shape(flags, [None])
 
     def _join(self, row: Sequence[int]) -> str:
-        text: str = self._host.decode(row)
+        text: str = self.host.decode(row)
         return text
 
 

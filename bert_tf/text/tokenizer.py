@@ -28,10 +28,14 @@ from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.added_tokens import AddedTokenSplit, AddedTokenSplitter
 from bert_tf.text.any_tokenizer import AnyTokenizer
+from bert_tf.text.host_tokenizer import HostTokenizer, create_host_tokenizer
+from bert_tf.text.table_tokenizer import TableTokenizer
 from bert_tf.text.tokenizer_kinds import KINDS, class_of
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
 from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 from bert_tf.text.wordpiece import ExactWordpiece
+
+TEXTS_AT_ONCE = 1 << 14  # split together on the host
 
 
 class Tokenizer(AnyTokenizer):
@@ -55,7 +59,7 @@ class Tokenizer(AnyTokenizer):
 
     def _set_up(self) -> None:
         if self.kind.model != "WordPiece":  # its rules may be incomplete
-            _ = self._splitter
+            _ = self.host
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
@@ -101,6 +105,25 @@ class Tokenizer(AnyTokenizer):
             return self.tokenize_words(texts).merge_dims(1, 2)
         ids: tf.RaggedTensor = self._splitter.tokenize(_as_batch(texts))
         return ids
+
+    def on_host(self, texts: Sequence[str], *, inside_text: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of B texts, one after the other, int32 [T], and their numbers of tokens, int32 [B].
+
+        Without TensorFlow. inside_text: see the method of that name.
+        """
+        split = self._table or functools.partial(self.host.flat_ids, inside_text=inside_text)
+        parts = [split(texts[first : first + TEXTS_AT_ONCE]) for first in range(0, len(texts), TEXTS_AT_ONCE)]
+        ids, counts = (np.concatenate(column).astype(np.int32) for column in zip(([], []), *parts, strict=True))
+        return ids, counts
+
+    @functools.cached_property
+    def _table(self) -> TableTokenizer | None:
+        return TableTokenizer.of(self.vocabulary, self.lower_case, self.special_tokens)
+
+    @functools.cached_property
+    def host(self) -> HostTokenizer:
+        """The same tokenizer on the host."""
+        return create_host_tokenizer(self.vocabulary, self.lower_case, special_tokens_in_strings=self.special_tokens)
 
     def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids of words or sentences inside a text: string [B] -> ragged int32 [B, (tokens)]."""

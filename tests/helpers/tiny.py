@@ -10,6 +10,7 @@ from bert_tf.config.train_config import MaskingConfig
 from bert_tf.model import heads, weights
 from bert_tf.model.packing import TABLES, RowAssignment
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
+from bert_tf.text.host_tokenizer import create_host_tokenizer
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.tokenizer_settings import DEFAULT
 
@@ -128,7 +129,7 @@ class Words:
 
     def __init__(self, words):
         self.vocabulary = [*SPECIAL, *words]
-        self.size = len(self.vocabulary)
+        self.size, self.host = len(self.vocabulary), create_host_tokenizer(self.vocabulary)
 
     def __call__(self, texts):  # string [B] -> ragged int32 [B, words]
         words = tf.strings.split(texts)
@@ -137,6 +138,10 @@ class Words:
         return words.with_values(ids)
 
     ids_with_masks = __call__
+
+    def on_host(self, texts, inside_text=False):
+        ids = self(tf.constant(texts))
+        return ids.values.numpy(), ids.row_lengths().numpy().astype("int32")
 
     def with_offsets(self, texts):  # of other tokens than a host would find: exports answer by their signatures
         ids = self(texts)

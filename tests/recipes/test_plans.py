@@ -87,21 +87,45 @@ import sys
 from bert_tf.cli import main
 
 try:
-    main.main(["finetune", *sys.argv[1:], "--dry_run"])
+    main.main([*sys.argv[1:], "--dry_run"])
 finally:
     print("loaded:", {"tensorflow", "keras", "tensorflow_text"} & set(sys.modules))
 """
 
 
-def test_texts_are_planned_without_tensorflow(table):
-    formats.write(checkpoint_cases.checkpoint(), table.parent / "start", "huggingface")
-    arguments = [str(table), f"--init_checkpoint={table.parent / 'start'}", f"--output_dir={table.parent / 'run'}"]
-    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, *arguments]
+def planned_without_tensorflow(folder, *arguments):
+    if not (folder / "start").exists():
+        formats.write(checkpoint_cases.checkpoint(), folder / "start", "huggingface")
+    paths = [f"--init_checkpoint={folder / 'start'}", f"--output_dir={folder / 'run'}"]
+    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, *arguments, *paths]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
-    assert "train: 24 examples; cat 50.0%, dog 50.0%; all fit into 12 tokens." in done.stdout
-    assert "  runs        one with rows held out, then one on all rows" in done.stdout
     assert done.stdout.endswith("loaded: set()\n")
+    return done.stdout
+
+
+def test_texts_are_planned_without_tensorflow(table):
+    printed = planned_without_tensorflow(table.parent, "finetune", str(table))
+    assert "train: 24 examples; cat 50.0%, dog 50.0%; all fit into 12 tokens." in printed
+    assert "  runs        one with rows held out, then one on all rows" in printed
+    windows = "--long_texts=windows", "--doc_stride=2", "--max_seq_length=6"
+    printed = planned_without_tensorflow(table.parent, "finetune", str(table), *windows)
+    assert "24 (100.0%) longer than 6 tokens (the longest: 9), read in 3 windows." in printed
+
+
+def test_tags_and_questions_are_planned_without_tensorflow(tmp_path):
+    tags, questions = tmp_path / "tags.jsonl", tmp_path / "questions.json"
+    tags.write_text('{"words": ["the", "cat", "sat"], "labels": ["O", "B-PER", "O"]}\n' * 8)
+    printed = planned_without_tensorflow(tmp_path, "finetune", str(tags), f"--eval_file={tags}")
+    assert "train: 8 sentences; 24 words; 8 entities in IOB2: PER 100.0%; all fit into" in printed
+    asked = {"id": "1", "question": "who", "answers": [{"text": "cat", "answer_start": 4}]}
+    paragraphs = [{"context": "the cat sat on the mat", "qas": [asked]}]
+    questions.write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}))
+    sizes = "--max_seq_length=9", "--doc_stride=2", "--max_query_length=2"
+    printed = planned_without_tensorflow(
+        tmp_path, "squad", f"--train_file={questions}", f"--predict_file={questions}", *sizes
+    )
+    assert "train: 1 question about 1 text, 2 windows of 9 tokens, 1 of the questions need more than one." in printed
 
 
 @pytest.mark.parametrize(

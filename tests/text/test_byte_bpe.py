@@ -18,6 +18,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.text import (
     byte_level,
+    host_subwords,
     vocabulary,
     vocabulary_learning,
     whitespace,
@@ -178,9 +179,10 @@ def test_vocabulary_is_a_file_with_its_rules_next_to_it(tokens, tmp_path):
         (lambda tokens: [token for token in tokens if token != "<mask>"], "The vocabulary has no <mask>"),
     ],
 )
-def test_incomplete_vocabulary_is_one_sentence(tokens, change, reason):
+@pytest.mark.parametrize("kind", [ByteBpeTokenizer, host_subwords.ByteBpe])
+def test_incomplete_vocabulary_is_one_sentence(tokens, change, reason, kind):
     with pytest.raises(UserError, match=reason):
-        ByteBpeTokenizer(SubwordVocabulary(change(tokens), BYTE_BPE, tokens.rules))
+        kind(SubwordVocabulary(change(tokens), BYTE_BPE, tokens.rules))
 
 
 def test_words_are_added_to_wordpiece_alone(tokens):

@@ -17,7 +17,11 @@ def assert_alike(case, texts):
     firsts = np.cumsum([0, *(len(tokens.ids) for tokens in joined)])
     for tokens, first, end in zip(joined, firsts, firsts[1:], strict=False):
         np.testing.assert_array_equal(host.continues_word(tokens)[1:], continues[first + 1 : end])
-    assert [host.inside_text(text) for text in texts] == graph.inside_text(texts).to_list()
+    for inside_text, rows in ((False, graph(texts)), (True, graph.inside_text(texts))):
+        ids, counts = graph.on_host(texts, inside_text=inside_text)
+        assert (ids.tolist(), counts.tolist()) == (rows.values.numpy().tolist(), rows.row_lengths().numpy().tolist())
+        assert [host.inside_text(text) if inside_text else host(text) for text in texts] == rows.to_list()
+    assert [each.tolist() for each in graph.on_host([])] == [[], []]
     assert (host.separators, host.mask_token, host.cls_id) == (graph.separators, graph.mask_token, graph.cls_id)
 
 

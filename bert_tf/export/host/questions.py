@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.data.host_windows import window_count
 from bert_tf.export.host import Numbers, Row, rows
 from bert_tf.heads.span.answer_search import Asked, Search, outputs_of, room_and_stride
 
@@ -26,7 +27,7 @@ class Stages:
             ids = self._tokenizer(question)[: self._windows.max_query_length]
             tokens = self._tokenizer.with_offsets(context)
             room, stride = room_and_stride(self._windows, len(ids))
-            count = rows.window_count(len(tokens.ids), room, stride)
+            count = window_count(len(tokens.ids), room, stride)
             for first in range(0, count * stride, stride):
                 segments = [ids, tokens.ids[first : first + room]]
                 found.append(rows.pack(self._tokenizer, segments, self._windows.max_seq_length))

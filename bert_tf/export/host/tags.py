@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_tf.data.host_windows import Windows
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.export.host import Numbers, Row, rows
 from bert_tf.heads.tags.decoding import decode
@@ -74,20 +75,12 @@ class Stages:
 
     def _rows(self, ids: list[int], firsts: Sequence[int]) -> tuple[list[Row], list[tuple[int, int]]]:
         """The rows of a text, and the place where each of these tokens is shown with most context."""
-        length, stride = self._windows["max_seq_length"], self._windows["stride"]
         if not ids:
             return [], []
-        room = length - self._tokenizer.special_count(1)
-        size = min(room, len(ids))
-        count = rows.window_count(len(ids), room, stride)
-        starts = [min(number * stride, len(ids) - size) for number in range(count)]
-        places = []
-        for first in firsts:
-            before = (2 * first - (room - 1)) // (2 * stride)
-            near = sorted({min(max(number, 0), count - 1) for number in (before, before + 1)})
-            number = near[rows.max_context(first, [starts[each] for each in near], [room] * len(near))]
-            places.append((number, 1 + first - starts[number]))
-        return [rows.pack(self._tokenizer, [ids[start : start + size]], length) for start in starts], places
+        length, tokenizer = self._windows["max_seq_length"], self._tokenizer
+        windows = Windows.of(len(ids), length - tokenizer.special_count(1), self._windows["stride"])
+        places = [(number, 1 + position) for number, position in map(windows.best, firsts)]
+        return [rows.pack(tokenizer, [ids[part]], length) for part in map(windows.part, range(windows.number))], places
 
     def _first_tokens(self, tokens: Tokens) -> list[int]:
         """The first token of each word of a text, see `tag_serving`."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import heads
+from bert_tf.data.host_windows import segment_windows
 from bert_tf.export.host import Numbers, Row, rows
 from bert_tf.runtime import json_values
 from bert_tf.text.truncation import LONGEST_FIRST
@@ -48,19 +49,11 @@ class Stages:
         if self._windows is None:
             return [rows.pack(self._tokenizer, segments, self._length, self._truncation)]
         room = self._length - self._tokenizer.special_count(len(segments))
-        plan = rows.windows([len(each) for each in segments], room, self._windows["stride"], self._tokenizer.settings)
+        sizes = list(map(len, segments))
+        plan = segment_windows(sizes, room, self._windows["stride"], self._tokenizer.settings)
         count = min(max(each.number for each in plan), self._windows["most"])
-        return [
-            rows.pack(
-                self._tokenizer,
-                [
-                    ids[each.start(number) : each.start(number) + each.size]
-                    for ids, each in zip(segments, plan, strict=True)
-                ],
-                self._length,
-            )
-            for number in range(count)
-        ]
+        parts = ([ids[each.part(n)] for ids, each in zip(segments, plan, strict=True)] for n in range(count))
+        return [rows.pack(self._tokenizer, part, self._length) for part in parts]
 
     def labels_of(self, numbers: Numbers) -> int | None:
         """The number of labels that numbers cover; None for a head without names."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf.config.sentence_vectors import VectorLayer
+from bert_tf.data.host_windows import segment_windows
 from bert_tf.export.host import Numbers, Row, rows
 from bert_tf.heads.vectors.text_vectors import TextVectors, words_of
 from bert_tf.heads.vectors.vector_choice import EPSILON, SMALLEST
@@ -72,21 +73,15 @@ class Stages:
         length, tokenizer = self._settings["max_seq_length"], self._tokenizer
         segments = [tokenizer.with_offsets(text) for text in (self._settings["prompt"] + parts[0], *parts[1:])]
         room = max(length - tokenizer.special_count(len(segments)), 0)
-        plan = rows.windows([len(each.ids) for each in segments], room, self._settings["stride"], tokenizer.settings)
+        plan = segment_windows([len(each.ids) for each in segments], room, self._settings["stride"], tokenizer.settings)
         found = []
         for number in range(max(each.number for each in plan)):
             whole = zip(segments, plan, strict=True)
-            shown = [part.ids[each.start(number) : each.start(number) + each.size] for part, each in whole]
-            found.append(rows.pack(tokenizer, shown, length))
+            found.append(rows.pack(tokenizer, [part.ids[each.part(number)] for part, each in whole], length))
         places, offset = [(0, 0)], 1
         framed, numbers = [Tokens([tokenizer.cls_id], [NO_OFFSET], [NO_OFFSET])], [0]
         for number, each in enumerate(plan):
-            for token in range(each.length):
-                before = (2 * token - (each.size - 1)) // (2 * max(each.stride, 1))
-                near = sorted({min(max(window, 0), each.number - 1) for window in (before, before + 1)})
-                starts = [each.start(window) for window in near]
-                best = rows.max_context(token, starts, [each.size] * len(near))
-                places.append((near[best], offset + token - starts[best]))
+            places += [(window, offset + position) for window, position in map(each.best, range(each.length))]
             closings = tokenizer.separators if number < len(plan) - 1 else 1
             places += [(each.number - 1, offset + each.size + closing) for closing in range(closings)]
             offset += each.size + closings

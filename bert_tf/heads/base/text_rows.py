@@ -92,7 +92,8 @@ class TextRows(Rows):
         if self.stored is not None:
             counts = self.stored.token_counts  # if the file contains them
             return (self.stored.lengths - 2)[:, None] if counts is None else counts
-        counts = self._head.training.token_counts(text_windows.token_counts(self._tokenizer, self.texts))
+        counts = self._tokenizer.on_host(self.texts.reshape(-1).tolist())[1]
+        counts = self._head.training.token_counts(counts.reshape(self.texts.shape))
         counts[:, 1:] += self._tokenizer.separators - 1  # more than one [SEP] before a segment
         return counts
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from bert_tf.data import windows as sliding
-from bert_tf.data.windows import SegmentWindows
+from bert_tf.data.host_windows import segment_windows
 from bert_tf.errors import UserError
 from bert_tf.heads.base.text_head import Windows
 from bert_tf.runtime.lazy import tf
-from bert_tf.text.table_tokenizer import TableTokenizer
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
-
-TEXTS_AT_ONCE = 4096  # texts tokenized together, only to count their tokens
 
 
 def check(windows: Windows, max_seq_length: int) -> None:
@@ -46,7 +43,7 @@ def pack_windows(tokenizer: Tokenizer, segments: list, max_seq_length: int, wind
     room = max_seq_length - tokenizer.special_count(len(segments))
     lengths = [tf.cast(each.row_lengths(), tf.int32) for each in ids]
     plan = sliding.segment_windows(lengths, room, windows.stride, tokenizer.settings)
-    counts = tf.minimum(_most_windows(plan), most)
+    counts = tf.minimum(tf.reduce_max([segment.counts for segment in plan], 0), most)
     texts = tf.repeat(tf.range(tf.shape(counts)[0]), most)  # [B * W], the text of a row
     numbers = tf.range(tf.shape(texts)[0]) % most  # [B * W], the window of a row
     parts = []
@@ -59,26 +56,12 @@ def pack_windows(tokenizer: Tokenizer, segments: list, max_seq_length: int, wind
     return {**packed, "window_counts": counts}
 
 
-def _most_windows(plan: list[SegmentWindows]) -> tf.Tensor:
-    """Windows of a text or pair: only one of its segments has more than one. int32 [B]."""
-    return tf.reduce_max([segment.counts for segment in plan], 0)
-
-
-def token_counts(tokenizer: Tokenizer, texts: np.ndarray) -> np.ndarray:
-    """Number of tokens of each text: string [n, F] -> int32 [n, F]. Without TensorFlow for WordPiece."""
-    flat = texts.reshape(-1)
-    table = TableTokenizer.of(tokenizer.vocabulary, tokenizer.lower_case, tokenizer.special_tokens)
-    blocks = (flat[start : start + TEXTS_AT_ONCE].tolist() for start in range(0, len(flat), TEXTS_AT_ONCE))
-    counts = [table(block)[1] if table else tokenizer(block).row_lengths().numpy() for block in blocks]
-    return np.concatenate(counts).astype(np.int32).reshape(texts.shape)
-
-
 def describe(
     counts: np.ndarray, max_seq_length: int, windows: Windows | None = None, settings: TokenizerSettings = DEFAULT
 ) -> str:
     """A sentence about the texts of a split that are longer than a row.
 
-    counts: result of `token_counts` [n, F]. settings: the tokenizer's settings.
+    counts: tokens of the texts, int [n, F]. settings: the tokenizer's settings.
     """
     lengths = counts.sum(-1) + 1 + counts.shape[1]  # with [CLS] and each [SEP]
     is_long = lengths > max_seq_length
@@ -88,9 +71,8 @@ def describe(
     if windows is None:
         return f"{long}, truncated"
     room = max_seq_length - 1 - counts.shape[1]
-    lengths_of_segments = list(tf.unstack(tf.constant(counts), axis=1))
-    plan = sliding.segment_windows(lengths_of_segments, room, windows.stride, settings)
-    needed = _most_windows(plan).numpy()
+    plans = (segment_windows(sizes, room, windows.stride, settings) for sizes in counts.tolist())
+    needed = np.array([max(each.number for each in plan) for plan in plans])
     fewest, most = needed[is_long].min(), min(needed.max(), windows.most)
     sentence = f"{long}, read in {fewest} to {most} windows" if fewest < most else f"{long}, read in {most} windows"
     beyond = needed > windows.most

@@ -13,11 +13,12 @@ import numpy as np
 
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
+from bert_tf.data.host_windows import window_count
 from bert_tf.data.questions import Question, answer_span
 from bert_tf.errors import count_text
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.rows import Rows
-from bert_tf.heads.span.answer_search import Asked
+from bert_tf.heads.span.answer_search import Asked, room_and_stride
 from bert_tf.heads.span.question_windows import QuestionWindows
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer
@@ -31,9 +32,9 @@ class QuestionRows(Rows):
     Attributes:
         questions: list of Question.
         contexts, context_numbers: the texts, string [C], and the context of each question, int32 [Q].
-        tokens: tokens of questions and contexts, see `QuestionWindows.tokenize`; 12 bytes per token of a context.
+        question_sizes, context_sizes: tokens of each question and its context, int32 [Q].
+        rooms, strides: tokens of a window, and from one window to the next, int32 [Q].
         owners, numbers: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
-        first_tokens, last_tokens: tokens of the first answer found in its context, int32 [Q]; 0 and -1 without one.
         is_trainable: whether the answer and its offset are known, bool [Q].
         lost: the questions whose answers are not in their contexts.
         count: windows to train on; is_known: whether there are any.
@@ -42,21 +43,28 @@ class QuestionRows(Rows):
     def __init__(self, questions: Iterable[Question], tokenizer: Tokenizer, windows: QuestionWindows) -> None:
         self.questions, self.tokenizer, self.windows = list(questions), tokenizer, windows
         self.contexts, self.context_numbers = _unique([q.context for q in self.questions])
-        self.tokens = _tokenize([q.question for q in self.questions], self.contexts, tokenizer, windows)
-        question_sizes, context_sizes = (
-            self.tokens[name].row_lengths().numpy().astype(np.int32) for name in ("questions", "contexts")
-        )
-        counts = windows.counts(question_sizes, context_sizes[self.context_numbers]).numpy()
+        questions = tokenizer.on_host([q.question for q in self.questions])[1]
+        self.question_sizes = np.minimum(questions, windows.max_query_length)
+        self.context_sizes = tokenizer.on_host(self.contexts.tolist())[1][self.context_numbers]
+        room = [room_and_stride(windows, size) for size in self.question_sizes.tolist()]
+        self.rooms, self.strides = np.array(room, np.int32).reshape(-1, 2).T
+        sizes = zip(self.context_sizes.tolist(), room, strict=True)
+        counts = np.array([window_count(size, *each) for size, each in sizes], np.int32)
         self.owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         firsts = np.cumsum(counts) - counts
         self.numbers = (np.arange(len(self.owners)) - firsts[self.owners]).astype(np.int32)
         spans = [next(filter(None, (answer_span(q, a) for a in q.answers)), (0, 0)) for q in self.questions]
-        self.first_tokens, self.last_tokens = self._tokens_at(np.array(spans, np.int32).reshape(-1, 2))
+        self._spans = np.array(spans, np.int32).reshape(-1, 2)
         is_lost = np.array([bool(q.answers) and span == (0, 0) for q, span in zip(self.questions, spans, strict=True)])
         self.lost = [self.questions[number] for number in np.flatnonzero(is_lost)]
         self.is_trainable = np.array([q.is_answerable is not None for q in self.questions]) & ~is_lost
         self.count = int(self.is_trainable[self.owners].sum())
         self.is_known = self.count > 0
+
+    @functools.cached_property
+    def tokens(self) -> dict[str, tf.RaggedTensor]:
+        """The tokens of questions and contexts, see `QuestionWindows.tokenize`; 12 bytes per token of a context."""
+        return _tokenize([q.question for q in self.questions], self.contexts, self.tokenizer, self.windows)
 
     @functools.cached_property
     def examples(self) -> list[Example]:  # type: ignore[override]
@@ -99,20 +107,14 @@ class QuestionRows(Rows):
 
     def window_sizes(self) -> np.ndarray:
         """Tokens of each window with [CLS] and both [SEP], int [W]."""
-        questions, contexts = (self.tokens[name].row_lengths().numpy() for name in ("questions", "contexts"))
-        questions, contexts = questions[self.owners], contexts[self.context_numbers][self.owners]  # [W]
-        rest = contexts - self.numbers * self.windows.stride(questions).numpy()
-        return np.minimum(rest + questions + 2 + self.windows.separators, self.windows.max_seq_length)
+        rest = self.context_sizes[self.owners] - self.numbers * self.strides[self.owners]
+        return self.windows.max_seq_length - np.maximum(self.rooms[self.owners] - rest, 0)
 
     def asked(self, count: int) -> Iterator[Asked]:
         """Yields the first questions, in the form that `Search.best` reads."""
-        starts, ends = (self.tokens[name].values.numpy() for name in ("starts", "ends"))
-        splits = self.tokens["contexts"].row_splits.numpy()
-        sizes, windows = self.tokens["questions"].row_lengths().numpy(), np.bincount(self.owners)
-        for number, question in enumerate(self.questions[:count]):
-            context = slice(*splits[self.context_numbers[number] :][:2])
-            offsets = starts[context], ends[context]
-            yield Asked(int(sizes[number]), *offsets, int(windows[number]), question.context)
+        numbers = zip(self.question_sizes.tolist(), self._offsets(), np.bincount(self.owners).tolist(), strict=True)
+        for question, (size, offsets, windows) in zip(self.questions[:count], numbers, strict=False):
+            yield Asked(size, *offsets, windows, question.context)
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
         """See `Rows`: windows, with a seed only those whose answers are known.
@@ -124,7 +126,7 @@ class QuestionRows(Rows):
         used, windows = np.flatnonzero(is_used), self.windows
         count, rows = len(used), tf.constant(np.append(used, 0))
         owners, numbers = tf.constant(self.owners), tf.constant(self.numbers)
-        columns = [tf.constant(x) for x in (self.context_numbers, self.first_tokens, self.last_tokens)]
+        columns = [tf.constant(x) for x in (self.context_numbers, *self.answer_tokens())]
         weights = tf.constant(self.is_trainable.astype(np.float32))
 
         def batch_of(indices: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -147,16 +149,19 @@ class QuestionRows(Rows):
         lengths = self.window_sizes()[used] if by_length else None
         return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths)
 
-    def _tokens_at(self, spans: np.ndarray) -> np.ndarray:
-        """The first and last token, int32 [2, Q], of spans of the contexts, in characters [Q, 2]."""
-        starts, ends = (self.tokens[name].values.numpy() for name in ("starts", "ends"))
-        splits = self.tokens["contexts"].row_splits.numpy()
-        result = np.tile(np.array([0, -1], np.int32), [len(spans), 1])
-        for row in np.flatnonzero(spans[:, 1] > 0):
-            context = slice(*splits[self.context_numbers[row] :][:2])
-            result[row, 0] = np.searchsorted(ends[context], spans[row, 0], "right")
-            result[row, 1] = np.searchsorted(starts[context], spans[row, 1]) - 1
+    def answer_tokens(self) -> np.ndarray:
+        """The first and the last token of the first answer found in each context, int32 [2, Q]; 0 and -1 without."""
+        result = np.tile(np.array([0, -1], np.int32), [len(self._spans), 1])
+        for row, (starts, ends), (begin, end) in zip(result, self._offsets(), self._spans, strict=True):
+            if end > 0:
+                row[:] = np.searchsorted(ends, begin, "right"), np.searchsorted(starts, end) - 1
         return result.T
+
+    def _offsets(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields where the tokens of the context of each question start and end."""
+        columns = (self.tokens[name] for name in ("starts", "ends"))
+        starts, ends = (np.split(each.values.numpy(), each.row_splits.numpy()[1:-1]) for each in columns)
+        return ((starts[number], ends[number]) for number in self.context_numbers)
 
 
 def _tokenize(

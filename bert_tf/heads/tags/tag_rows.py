@@ -15,16 +15,16 @@ import numpy as np
 from bert_tf.data import pipeline
 from bert_tf.data.conll_files import DOCUMENT, ConllFile, Sentence
 from bert_tf.data.examples import Example
+from bert_tf.data.host_windows import Windows
 from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import Span, TagSet
 from bert_tf.errors import UserError, count_text
 from bert_tf.heads.base import text_lengths
 from bert_tf.heads.base.rows import Rows
-from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
+from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.runtime.lazy import tf
 from bert_tf.text.tokenizer import Tokenizer
 
-WORDS_AT_ONCE = 1 << 16  # tokenized together
 MAX_TYPES = 12  # types whose shares are printed
 UNKNOWN = -1  # the label of a word that is unknown or not predicted
 
@@ -57,7 +57,8 @@ class TagRows(Rows):
         self.owners = np.repeat(np.arange(len(self.sentences), dtype=np.int32), self.word_counts)
         unknown = np.full(len(self.owners), UNKNOWN, np.int32)
         self.word_labels = np.concatenate(label_numbers(file, tag_set)).astype(np.int32) if self.is_known else unknown
-        self.ids, counts = self._tokenize(tokenizer)
+        words = [word for sentence in self.sentences for word in sentence.words]
+        self.ids, counts = tokenizer.on_host(words, inside_text=True)
         ends = np.cumsum(counts, dtype=np.int32)
         first_tokens = np.where(counts > 0, ends - counts, -1).astype(np.int32)  # [N]
         self.token_labels = np.full(len(self.ids), UNKNOWN, np.int32)
@@ -67,42 +68,45 @@ class TagRows(Rows):
         if not self.count:
             raise UserError(f"{file.path} has no word that the vocabulary covers; is it the right one?")
 
-    def _tokenize(self, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-        words = [word for sentence in self.sentences for word in sentence.words]
-        parts = [
-            tokenize_words(tokenizer, words[first : first + WORDS_AT_ONCE])
-            for first in range(0, len(words), WORDS_AT_ONCE)
-        ]
-        ids, counts = (np.concatenate([part.numpy() for part in column]) for column in zip(*parts, strict=True))
-        return ids, counts
-
     def _fill_rows(self, first_tokens: np.ndarray, bounds: np.ndarray) -> None:
         """Fills rows with tokens; first_tokens [N]: one for each word; bounds [S + 1]: the tokens of sentences."""
-        windows = self.windows
-        begins, ends = bounds[:-1], bounds[1:]
-        lows, highs = begins, ends
-        if windows.document_context:
-            documents = np.array([sentence.document for sentence in self.sentences])
-            lows = begins[np.searchsorted(documents, documents, "left")]
-            highs = ends[np.searchsorted(documents, documents, "right") - 1]
-        self.token_counts = ends - begins  # [S]
-        plan = windows.plan(*(tf.constant(x, tf.int32) for x in (begins, ends, lows, highs)))
+        begins, room = bounds[:-1], self.windows.max_seq_length - 2
+        self.token_counts = np.diff(bounds)  # [S]
+        plans = [Windows.of(length, room, self.windows.stride) for length in self.token_counts.tolist()]
+        counts = np.array([plan.number if plan.length else 0 for plan in plans])  # rows of each sentence
+        first_rows = np.cumsum(counts) - counts
         has_token = np.flatnonzero(first_tokens >= 0)
-        tokens = first_tokens[has_token]
-        best = plan.best_rows(tf.constant(self.owners[has_token]), tf.constant(tokens)).numpy()
+        tokens, owners = first_tokens[has_token], self.owners[has_token]
+        best = first_rows[owners]
+        for word in np.flatnonzero(counts[owners] > 1):
+            best[word] += plans[owners[word]].best(int(tokens[word] - begins[owners[word]]))[0]
         used, numbers = np.unique(best, return_inverse=True)  # rows that are best for some word
-        self.firsts, self.sizes = (x.numpy()[used] for x in (plan.firsts, plan.sizes))
+        firsts, sizes = (x.astype(np.int32) for x in self._rows(plans, counts, bounds))
+        self.firsts, self.sizes = firsts[used], sizes[used]
         self.label_begins = np.full(len(used), len(self.ids), np.int32)
         self.label_ends = np.zeros(len(used), np.int32)
         np.minimum.at(self.label_begins, numbers, tokens)
         np.maximum.at(self.label_ends, numbers, tokens + 1)
-        owners = self.owners[has_token]
         self.begins, self.ends = (np.zeros(len(used), bool) for _ in range(2))
         self.begins[numbers[np.diff(owners, prepend=-1) != 0]] = True
         self.ends[numbers[np.diff(owners, append=-1) != 0]] = True
         self.rows, self.positions = (np.full(len(first_tokens), -1, np.int32) for _ in range(2))
         self.rows[has_token] = numbers
         self.positions[has_token] = 1 + tokens - self.firsts[numbers]  # after [CLS]
+
+    def _rows(self, plans: Sequence[Windows], counts: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first token and the number of tokens of each row, int [R]; counts [S]: rows of each sentence."""
+        starts = [plan.start(number) for plan, count in zip(plans, counts, strict=True) for number in range(count)]
+        firsts = np.repeat(bounds[:-1], counts) + np.array(starts, int)
+        sizes = np.repeat([plan.size for plan in plans], counts)
+        if self.windows.document_context:
+            documents = np.array([sentence.document for sentence in self.sentences])
+            edges = (bounds[np.searchsorted(documents, documents, side)] for side in ("left", "right"))
+            low, high = (np.repeat(edge, counts) for edge in edges)
+            fits = np.repeat(counts == 1, counts)
+            wide = np.where(fits, np.minimum(high - low, self.windows.max_seq_length - 2), sizes)
+            firsts, sizes = np.where(fits, np.clip(firsts - (wide - sizes) // 2, low, high - wide), firsts), wide
+        return firsts, sizes
 
     def batches(self, batch_size: int, *, seed: int | None = None, by_length: bool = False) -> tf.data.Dataset:
         """See `Rows`.
@@ -137,24 +141,19 @@ class TagRows(Rows):
     def examples(self) -> list[Example]:  # type: ignore[override]
         """The sentences as texts; the label names the spans: "EU ORG, German MISC"."""
         examples = []
-        for number, sentence in enumerate(self.sentences):
+        for number, (sentence, labels) in enumerate(self.items):
             text, word_spans = join_words(sentence.words)
             label = None
             if self.is_known:
-                label = format_entities(entities_in_text(self.spans_of(sentence), text, word_spans))
+                label = format_entities(entities_in_text(self.tag_set.spans(labels), text, word_spans))
             examples.append(Example(str(number), (text,), label, self.file.place(sentence)))
         return examples
 
-    @property
-    def items(self) -> list[tuple[Sentence, Sequence[int]]]:
+    @functools.cached_property
+    def items(self) -> list[tuple[Sentence, list[int]]]:  # type: ignore[override]
         """Sentences with the labels of their words."""
-        labels: list[Any] = self.by_sentence(self.word_labels)
+        labels = [each.tolist() for each in self.by_sentence(self.word_labels)]
         return list(zip(self.sentences, labels, strict=True))
-
-    def spans_of(self, sentence: Sentence) -> list[Span]:
-        """The true spans of a tagged sentence, in words."""
-        numbers = self.tag_set.numbers(sentence.tags or (), str(self.file.scheme))
-        return self.tag_set.spans(number for number in numbers if number is not None)
 
     def by_sentence(self, values: np.ndarray) -> list[np.ndarray]:
         """Values of the first words as a list of arrays, one for each sentence that they cover completely."""
@@ -186,19 +185,20 @@ class TagRows(Rows):
         return [f"{name}: {'; '.join(parts)}.", *(f"Warning: {warning}" for warning in warnings)]
 
     def _describe_entities(self) -> str:
-        counts = self._type_counts()
+        counts = self._type_counts
         total = sum(counts.values())
         shares = ", ".join(f"{kind} {count / total:.1%}" for kind, count in counts.most_common(MAX_TYPES))
         more = f" and {len(counts) - MAX_TYPES} other types" if len(counts) > MAX_TYPES else ""
         scheme = self.file.notation.name_of(str(self.file.scheme))
         return f"{count_text(total, 'entity', 'entities')} in {scheme}{f': {shares}{more}' if total else ''}"
 
+    @functools.cached_property
     def _type_counts(self) -> collections.Counter[str]:
-        return collections.Counter(kind for sentence in self.sentences for kind, _, _ in self.spans_of(sentence))
+        return collections.Counter(kind for _, labels in self.items for kind, _, _ in self.tag_set.spans(labels))
 
     def statistics(self) -> dict[str, Any]:
         """The size of the split, the shares of types, the lengths of sentences."""
-        counts = self._type_counts() if self.is_known else collections.Counter()
+        counts = self._type_counts if self.is_known else collections.Counter()
         shares = {f"share_of_{kind}": round(count / sum(counts.values()), 4) for kind, count in counts.most_common()}
         lengths = text_lengths.statistics(self.token_counts + 2, self.windows.max_seq_length)
         return {**self._numbers(), **lengths, **shares}

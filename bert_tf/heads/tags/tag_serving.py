@@ -19,7 +19,7 @@ from bert_tf.data.conll_files import Sentence
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.heads.base.string_signature import with_parameters
 from bert_tf.heads.tags import graph_decoding
-from bert_tf.heads.tags.tag_windows import TagWindows, tokenize_words
+from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.model.packing import PackingSpec
 from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.runtime import backend
@@ -131,12 +131,13 @@ class TagServing:
 
     def _read_words(self, words: tf.Tensor) -> Words:
         indices = tf.where(words != "")  # [N, 2]
-        ids, counts = tokenize_words(self.tokenizer, tf.gather_nd(words, indices))
+        ids = self.tokenizer.inside_text(tf.gather_nd(words, indices))
+        counts = tf.cast(ids.row_lengths(), tf.int32)
         firsts, owners = tf.cumsum(counts, exclusive=True), tf.cast(indices[:, 0], tf.int32)
         sizes = tf.math.unsorted_segment_sum(counts, owners, tf.shape(words)[0])
         bounds = tf.concat([[0], tf.cumsum(sizes)], 0)
         columns = {"firsts": firsts, "owners": owners, "has_token": counts > 0}
-        return Words(ids, bounds, columns, {"indices": indices, "shape": tf.shape(words, tf.int64)})
+        return Words(ids.values, bounds, columns, {"indices": indices, "shape": tf.shape(words, tf.int64)})
 
     def _tag_words(self, labels: tf.Tensor, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
         indices, shape, names = rest["indices"], rest["shape"], self.tag_set.labels
@@ -172,11 +173,8 @@ class TagServing:
         """
         with_token = tf.where(words.columns["has_token"])
         firsts, owners = (tf.gather_nd(words.columns[name], with_token) for name in ("firsts", "owners"))
-        begins, ends = words.bounds[:-1], words.bounds[1:]
-        plan = self.windows.plan(begins, ends, begins, ends)
-        numbers = plan.best_rows(owners, firsts)
-        positions = 1 + firsts - tf.gather(plan.firsts, numbers)
-        rows = self.windows.rows(self.tokenizer, words.ids, plan.firsts, plan.sizes)
+        *plan, numbers, positions = self.windows.plan(words.bounds, owners, firsts)
+        rows = self.windows.rows(self.tokenizer, words.ids, *plan)
         return rows, {"numbers": numbers, "positions": positions, "with_token": with_token}
 
     def _states_in_blocks(self, words: Words) -> tf.Tensor:

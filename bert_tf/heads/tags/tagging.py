@@ -162,7 +162,7 @@ class Tagging(Tags):
         """
         rows = []
         for number, (labels, probabilities) in enumerate(zip(*self.word_predictions(predictions, split), strict=True)):
-            sentence = split.sentences[number]
+            sentence, truth = split.items[number]
             text, word_spans = join_words(sentence.words)
             spans = self.tag_set.spans(labels)
             entities = entities_in_text(spans, text, word_spans)
@@ -170,7 +170,7 @@ class Tagging(Tags):
                 entity["score"] = round(float(probabilities[first:end].mean()), 6)
             row = {"id": str(number), "text": text, "entities": entities}
             if split.is_known:
-                row["truth"] = entities_in_text(split.spans_of(sentence), text, word_spans)
+                row["truth"] = entities_in_text(self.tag_set.spans(truth), text, word_spans)
             rows.append(row)
         return rows
 

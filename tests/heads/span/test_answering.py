@@ -68,7 +68,7 @@ def test_windows_are_consecutive_and_contexts_stored_once():
     assert split.owners.tolist() == [0] * 6 + [1] * 6 + [2] * 5 + [3, 4]
     assert split.numbers.tolist() == [*range(6), *range(6), *range(5), 0, 0]
     assert split.contexts.tolist() == [LONG, "a big mat", ""]
-    assert (split.first_tokens.tolist(), split.last_tokens.tolist()) == ([2, 15, 0, 1, 0], [3, 18, -1, 1, -1])
+    assert split.answer_tokens().tolist() == [[2, 15, 0, 1, 0], [3, 18, -1, 1, -1]]
     assert split.tokens["contexts"].row_lengths().numpy().tolist() == [20, 3, 0]
 
 

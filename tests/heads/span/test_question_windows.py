@@ -86,7 +86,7 @@ def positions_of(context, answer, window=0, **sizes):
     answers = ((answer, context.index(answer)),) if answer else ()
     split = QuestionRows([Question("x", "q r", context, answers, bool(answer))], TOKENIZER, windows)
     rows = windows.rows(TOKENIZER, split.tokens, tf.constant([0]), tf.constant([0]), tf.constant([window]))
-    positions = windows.targets(rows, split.first_tokens, split.last_tokens)
+    positions = windows.targets(rows, *split.answer_tokens())
     return [int(position[0]) for position in positions]
 
 

@@ -64,6 +64,14 @@ def test_first_tokens_are_predicted_once_with_most_context(path):
     }
 
 
+def test_any_label_of_a_long_sentence_changes_the_fingerprint(tmp_path):
+    file, fingerprints = tmp_path / "long.txt", set()
+    for place in (0, 550, 1099):
+        file.write_text("".join(f"fox {'B-PER' if word == place else 'O'}\n" for word in range(1100)))
+        fingerprints.add(task_of(str(file)).split("dev").fingerprint)
+    assert len(fingerprints) == 3
+
+
 def test_document_context_fills_rows_and_predicts_own_sentence_only(path):
     rows = shown(task_of(path), task_of(path, context=True).eval_batches(4, "dev"))
     assert rows[1] == (
@@ -81,16 +89,15 @@ def test_document_context_fills_rows_and_predicts_own_sentence_only(path):
 def test_every_token_is_covered_by_its_best_row(seed):
     draw = np.random.default_rng(seed)
     length = int(draw.integers(4, 14))
-    context = bool(seed % 2)
-    windows = TagWindows(max_seq_length=length, stride=int(draw.integers(1, length - 1)), document_context=context)
+    windows = TagWindows(max_seq_length=length, stride=int(draw.integers(1, length - 1)))
     ends = np.cumsum(draw.integers(0, 30, 5))
     starts = np.append(0, ends[:-1])
-    seen = (np.zeros(5), np.full(5, ends[-1])) if context else (starts, ends)
-    plan = windows.plan(*(tf.constant(x, tf.int32) for x in (starts, ends, *seen)))
     owners = np.repeat(np.arange(5), ends - starts)
-    best = plan.best_rows(tf.constant(owners, tf.int32), tf.range(int(ends[-1]))).numpy()
-    firsts, sizes, rows = (x.numpy() for x in (plan.firsts, plan.sizes, plan.owners))
-    assert (sizes <= length - 2).all() and (firsts >= seen[0][rows]).all() and (firsts + sizes <= seen[1][rows]).all()
+    plan = windows.plan(*(tf.constant(x, tf.int32) for x in (np.append(0, ends), owners, range(ends[-1]))))
+    firsts, sizes, best, positions = (x.numpy() for x in plan)
+    assert (firsts[best] + positions - 1 == range(ends[-1])).all()
+    rows = np.searchsorted(ends, firsts, "right")
+    assert (sizes <= length - 2).all() and (firsts >= starts[rows]).all() and (firsts + sizes <= ends[rows]).all()
     for token, owner in enumerate(owners):
         room = {
             row: min(token - firsts[row], firsts[row] + sizes[row] - 1 - token) for row in np.flatnonzero(rows == owner)
