@@ -25,8 +25,7 @@ class Windows(NamedTuple):
 
     def part(self, number: int) -> slice:
         """The tokens of a window."""
-        start = self.start(number)
-        return slice(start, start + self.size)
+        return slice(self.start(number), self.start(number) + self.size)
 
     def best(self, token: int) -> tuple[int, int]:
         """The window that shows a token with most context, and its position there; see `data.windows.best_windows`."""

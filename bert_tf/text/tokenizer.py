@@ -113,7 +113,8 @@ class Tokenizer(AnyTokenizer):
         """
         split = self._table or functools.partial(self.host.flat_ids, inside_text=inside_text)
         parts = [split(texts[first : first + TEXTS_AT_ONCE]) for first in range(0, len(texts), TEXTS_AT_ONCE)]
-        ids, counts = (np.concatenate(column).astype(np.int32) for column in zip(([], []), *parts, strict=True))
+        columns = zip([np.zeros(0, np.int32)] * 2, *parts, strict=True)
+        ids, counts = (np.concatenate(column).astype(np.int32, copy=False) for column in columns)
         return ids, counts
 
     @functools.cached_property
