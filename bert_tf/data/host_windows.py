@@ -29,10 +29,12 @@ class Windows(NamedTuple):
 
     def best(self, token: int) -> tuple[int, int]:
         """The window that shows a token with most context, and its position there; see `data.windows.best_windows`."""
-        before = (2 * token - (self.size - 1)) // (2 * max(self.stride, 1))
-        near = sorted({min(max(number, 0), self.number - 1) for number in (before, before + 1)})
+        if self.number == 1:
+            return 0, token
+        before = (2 * token - (self.size - 1)) // (2 * self.stride)
+        near = [min(max(number, 0), self.number - 1) for number in (before, before + 1)]
         starts = [self.start(number) for number in near]
-        best = max_context(token, starts, [self.size] * len(near))
+        best = max_context(token, starts, [self.size] * 2)
         return near[best], token - starts[best]
 
 

@@ -74,10 +74,9 @@ class TagRows(Rows):
         self.token_counts = np.diff(bounds)  # [S]
         plans = [Windows.of(length, room, self.windows.stride) for length in self.token_counts.tolist()]
         counts = np.array([plan.number if plan.length else 0 for plan in plans])  # rows of each sentence
-        first_rows = np.cumsum(counts) - counts
         has_token = np.flatnonzero(first_tokens >= 0)
         tokens, owners = first_tokens[has_token], self.owners[has_token]
-        best = first_rows[owners]
+        best = (np.cumsum(counts) - counts)[owners]  # the first row of its sentence
         for word in np.flatnonzero(counts[owners] > 1):
             best[word] += plans[owners[word]].best(int(tokens[word] - begins[owners[word]]))[0]
         used, numbers = np.unique(best, return_inverse=True)  # rows that are best for some word
