@@ -107,9 +107,9 @@ class Tokenizer(AnyTokenizer):
         return ids
 
     def on_host(self, texts: Sequence[str], *, inside_text: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of B texts, one after the other, int32 [T], and their numbers of tokens, int32 [B].
+        """The ids of B texts, one after the other, int32 [T], and the tokens of each, int32 [B]; without TensorFlow.
 
-        Without TensorFlow. inside_text: see the method of that name.
+        inside_text: whether they are words or sentences inside a text, see the method of that name.
         """
         split = self._table or functools.partial(self.host.flat_ids, inside_text=inside_text)
         parts = [split(texts[first : first + TEXTS_AT_ONCE]) for first in range(0, len(texts), TEXTS_AT_ONCE)]

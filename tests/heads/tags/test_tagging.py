@@ -11,6 +11,7 @@ from bert_tf.data import conll_files, tag_schemes
 from bert_tf.data.joined_words import join_words
 from bert_tf.data.tag_schemes import TagSet
 from bert_tf.errors import UserError
+from bert_tf.heads.tags.tag_rows import TagRows
 from bert_tf.heads.tags.tag_windows import TagWindows
 from bert_tf.heads.tags.tagging import Tagging
 from bert_tf.training import distribute
@@ -103,6 +104,39 @@ def test_every_token_is_covered_by_its_best_row(seed):
             row: min(token - firsts[row], firsts[row] + sizes[row] - 1 - token) for row in np.flatnonzero(rows == owner)
         }
         assert best[token] == max(room, key=room.get) and room[best[token]] >= 0
+
+
+@pytest.mark.parametrize("context", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_every_word_has_the_row_with_most_context(seed, context, tmp_path):
+    draw = np.random.default_rng(seed)
+    sizes, ends_document, room = draw.integers(1, 30, 6), draw.random(6) < 0.3, int(draw.integers(2, 12))
+    texts = [
+        "fox O\n" * size + "\n" + "-DOCSTART- O\n\n" * int(ends)
+        for size, ends in zip(sizes, ends_document, strict=True)
+    ]
+    file = tmp_path / "random.txt"
+    file.write_text("-DOCSTART- O\n\n" + "".join(texts))
+    windows = TagWindows(max_seq_length=room + 2, stride=int(draw.integers(1, room + 1)), document_context=context)
+    split = TagRows(conll_files.ConllFile(str(file), conll_files.ColumnLayout()), TAG_SET, TOKENIZER, windows)
+    begins = np.cumsum(sizes) - sizes
+    documents = np.cumsum(ends_document) - ends_document
+    for word, (row, position) in enumerate(zip(split.rows, split.positions, strict=True)):
+        first, size, owner = split.firsts[row], split.sizes[row], split.owners[word]
+        assert first + position - 1 == word and 1 <= position <= size <= room
+        begin, length = begins[owner], sizes[owner]
+        if length > room:  # windows of the sentence, which a word's row fills completely
+            starts = [min(start, length - room) for start in range(0, length - room + windows.stride, windows.stride)]
+            around = [min(word - begin - start, start + room - 1 - word + begin) for start in starts]
+            assert size == room and first == begin + starts[around.index(max(around))]
+            continue
+        own = np.flatnonzero(
+            np.isin(split.owners, np.flatnonzero(documents == documents[owner]) if context else [owner])
+        )
+        assert size == min(len(own), room) and own[0] <= first and first + size - 1 <= own[-1]
+        before, after = begin - first, first + size - begin - length
+        is_centered = abs(before - after) <= 1 or first == own[0] or first + size - 1 == own[-1]
+        assert min(before, after) >= 0 and is_centered
 
 
 @pytest.mark.slow
