@@ -110,7 +110,7 @@ def test_every_token_is_covered_by_its_best_row(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_every_word_has_the_row_with_most_context(seed, context, tmp_path):
     draw = np.random.default_rng(seed)
-    sizes, ends_document, room = draw.integers(1, 30, 6), draw.random(6) < 0.3, int(draw.integers(2, 12))
+    sizes, ends_document, room = draw.integers(1, 14, 15), draw.random(15) < 0.2, int(draw.integers(3, 12))
     texts = [
         "fox O\n" * size + "\n" + "-DOCSTART- O\n\n" * int(ends)
         for size, ends in zip(sizes, ends_document, strict=True)
